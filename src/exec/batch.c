@@ -136,11 +136,11 @@ static void places_later(struct stk_pipeline *p, const struct stk_record *r, str
 /* Appends to the error's message the names of the operators whose outputs the node `merge` merges. */
 static void name_sides(const struct stk_program *p, const struct stk_program_node *merge, struct stk_error *err)
 {
-	char sides[2][96];
+	char titles[2][96];
 	for (int32_t k = 0; k < 2; k++)
-		stk__node_title(p->nodes[p->values[merge->inputs[1 + k]].node].node, sides[k], sizeof sides[k]);
+		stk__node_title(p->nodes[p->values[merge->inputs[1 + k]].node].node, titles[k], sizeof titles[k]);
 	size_t n = strlen(err->message);
-	snprintf(err->message + n, sizeof err->message - n, "; the branches, %s and %s, must agree", sides[0], sides[1]);
+	snprintf(err->message + n, sizeof err->message - n, "; the branches, %s and %s, must agree", titles[0], titles[1]);
 }
 
 static struct stk_tensor_list list_of(const struct stk_pipeline *p, struct stk_slot *slot, int32_t v, int32_t n)

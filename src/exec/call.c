@@ -217,8 +217,8 @@ enum stk_status stk__value_place(const struct stk_chain_run *run, int32_t value,
 {
 	struct stk_tensor *t = &run->worker->values[value];
 	const struct stk_value *v = &run->pipeline->program->values[t->data ? value : stk__value_destination(run, value)];
-	bool kept = keeps(run, v);
-	if (t->data && !kept)
+	bool in_slot = keeps(run, v);
+	if (t->data && !in_slot)
 		return STK_OK;
 	size_t limit = run->pipeline->config.memory_limit;
 	int64_t bytes = stk_desc_bytes(&t->desc);
@@ -226,18 +226,18 @@ enum stk_status stk__value_place(const struct stk_chain_run *run, int32_t value,
 		return stk__fail(err, STK_LIMIT, "the output is too large to be addressed");
 	if ((size_t)bytes > limit && !t->data) /* only scratch memory enforces the limit itself, so memory in the slot is checked here */
 		return stk__fail_memory_limit(err, (size_t)bytes, limit);
-	if (kept) {
+	if (in_slot) {
 		const void *view = t->data;
-		struct stk_tensor *place = &run->record->slot->values[v->slot].samples[run->sample];
-		if (view && view == place->data) { /* a branch has already written this merged value to its final address */
-			place->desc = t->desc;
+		struct stk_tensor *output = &run->record->slot->values[v->slot].samples[run->sample];
+		if (view && view == output->data) { /* a branch has already written this merged value to its final address */
+			output->desc = t->desc;
 			return STK_OK;
 		}
 		if (view && refer_to_read_bytes(run, v, t))
 			return STK_OK;
 		if (!stk__slot_place(run->record->slot, v->slot, run->sample, &t->desc))
 			return stk__fail(err, STK_NO_MEMORY, "out of memory for an output of %lld bytes", (long long)bytes);
-		t->data = place->data;
+		t->data = output->data;
 		if (view)
 			memcpy(t->data, view, (size_t)bytes);
 		else

@@ -46,10 +46,10 @@ static enum stk_status run_pass(const struct stk_chain_run *run, const struct st
 	return s;
 }
 
-/* Loads the slot's value number `place`, which an earlier level has stored. */
-static void load_kept(const struct stk_chain_run *run, int32_t place)
+/* Loads the slot's value number `slot_value`, which an earlier level has stored. */
+static void load_slot_value(const struct stk_chain_run *run, int32_t slot_value)
 {
-	run->worker->values[run->pipeline->program->slot_values[place]] = run->record->slot->values[place].samples[run->sample];
+	run->worker->values[run->pipeline->program->slot_values[slot_value]] = run->record->slot->values[slot_value].samples[run->sample];
 }
 
 /* Loads the values that a node's gather reads and that earlier levels have stored in the slot. */
@@ -60,7 +60,7 @@ static void load_sources(const struct stk_chain_run *run, const struct stk_progr
 		const struct stk_value *v = &g->values[stk__program_source(n, k)];
 		/* the gather runs one level before its node; the slot then has only values of levels before that */
 		if (v->slot >= 0 && g->nodes[v->node].level < run->level - 1)
-			load_kept(run, v->slot);
+			load_slot_value(run, v->slot);
 	}
 }
 
@@ -95,7 +95,7 @@ enum stk_status stk__chain_run(struct stk_pipeline *p, struct stk_exec_worker *w
 	const struct stk_chain_run run = {p, w, r, level, index, sample};
 	enum stk_status s = STK_OK;
 	for (int32_t k = 0; k < chain->n_kept; k++)
-		load_kept(&run, chain->kept_values[k]);
+		load_slot_value(&run, chain->kept_values[k]);
 	stk__arena_limit(&w->arena, p->config.memory_limit);
 	if (chain->reads && !stk__arena_charge(&w->arena, stk__fetch_bytes(&r->samples[sample], chain)))
 		s = STK_NO_MEMORY;

@@ -360,9 +360,10 @@ enum stk_status stk_pipeline_skip_epoch(struct stk_pipeline *p, struct stk_error
 		return s;
 	if (stk__feed_is_calling(p))
 		return stk__fail(err, STK_STATE, "a source can't end the epoch of the pipeline that calls it");
-	bool between = p->parts.delivery->end_pending || (p->at.last && p->at.step >= 0) || (p->at.step < 0 && p->flight.next_deliver == 0);
+	bool at_epoch_end =
+		p->parts.delivery->end_pending || (p->at.last && p->at.step >= 0) || (p->at.step < 0 && p->flight.next_deliver == 0);
 	p->parts.delivery->end_pending = false;
-	if (between)
+	if (at_epoch_end)
 		return STK_OK; /* the next batch already is the first of an epoch */
 	int64_t epoch = p->at.epoch;
 	if (p->run.started)

@@ -150,21 +150,21 @@ static enum stk_status send(
 	return upload(run, step, staged, to, bytes, err);
 }
 
-/* Adds jobs that copy to the GPU the host values that a group's first operator reads, and makes the worker's values point to the copies. kept: receives the
- * original addresses, for restore_inputs. */
+/* Adds jobs that copy to the GPU the host values that a group's first operator reads, and makes the worker's values point to the copies. host_data: receives
+ * the original addresses, for restore_inputs. */
 static enum stk_status send_inputs(
-	const struct stk_chain_run *run, const struct stk_program_node *head, int32_t step, void **kept, struct stk_error *err)
+	const struct stk_chain_run *run, const struct stk_program_node *head, int32_t step, void **host_data, struct stk_error *err)
 {
 	const struct stk_program *g = run->pipeline->program;
 	struct stk_device_batch *b = run->record->device;
 	enum stk_status s = STK_OK;
 	for (int32_t k = 0; k < head->node->n_inputs; k++)
-		kept[k] = run->worker->values[head->inputs[k]].data;
+		host_data[k] = run->worker->values[head->inputs[k]].data;
 	for (int32_t k = 0; k < head->node->n_inputs && s == STK_OK; k++) {
 		int32_t value = head->inputs[k];
 		struct stk_tensor *t = &run->worker->values[value];
 		if (g->values[value].on_gpu || stk__op_host_input(head->def, k) ||
-			t->data != kept[k]) /* on the GPU, read on the cores, or already sent for an earlier input */
+			t->data != host_data[k]) /* on the GPU, read on the cores, or already sent for an earlier input */
 			continue;
 		uintptr_t to = allocate_sample(run, &b->scratch, b->mirrors.sent, value, (size_t)stk_desc_bytes(&t->desc), err);
 		s = to ? send(run, step, value, t, to, err) : STK_NO_MEMORY;
@@ -173,10 +173,10 @@ static enum stk_status send_inputs(
 	return s;
 }
 
-static void restore_inputs(const struct stk_chain_run *run, const struct stk_program_node *head, void *const *kept)
+static void restore_inputs(const struct stk_chain_run *run, const struct stk_program_node *head, void *const *host_data)
 {
 	for (int32_t k = 0; k < head->node->n_inputs; k++)
-		run->worker->values[head->inputs[k]].data = kept[k];
+		run->worker->values[head->inputs[k]].data = host_data[k];
 }
 
 /* ---- files ---- */
@@ -214,10 +214,10 @@ const uint8_t *stk__file_buffer_end(struct stk_exec_worker *w, size_t used)
 {
 	enum { ALIGN = 128 }; /* the 64 bytes after a file must be readable */
 	const uint8_t *at = w->file_buffer;
-	size_t taken = (used + 64 + ALIGN - 1) / ALIGN * ALIGN;
-	taken = taken < w->file_buffer_left ? taken : w->file_buffer_left;
-	w->file_buffer += taken;
-	w->file_buffer_left -= taken;
+	size_t size = (used + 64 + ALIGN - 1) / ALIGN * ALIGN;
+	size = size < w->file_buffer_left ? size : w->file_buffer_left;
+	w->file_buffer += size;
+	w->file_buffer_left -= size;
 	return at;
 }
 
@@ -304,9 +304,9 @@ static void *take_result(const struct stk_chain_run *run, int32_t value, size_t 
 {
 	enum { MANY = 10 }; /* results are adjacent if the cores decode at least this percentage of the files */
 	struct stk_device_batch *b = run->record->device;
-	bool many = spare && (b->turn.side == STK_BATCH_BY_CORES || stk__decode_side_share(run->pipeline) >= MANY);
-	return (void *)(many ? allocate_sample(run, &b->staging, b->mirrors.staged, value, bytes, err)
-			     : stk__device_memory_take(&b->staging, bytes, err));
+	bool adjacent = spare && (b->turn.side == STK_BATCH_BY_CORES || stk__decode_side_share(run->pipeline) >= MANY);
+	return (void *)(adjacent ? allocate_sample(run, &b->staging, b->mirrors.staged, value, bytes, err)
+				 : stk__device_memory_take(&b->staging, bytes, err));
 }
 
 static int64_t thread_cpu_ns(void)
@@ -485,12 +485,12 @@ static enum stk_status describe_view(const struct stk_chain_run *run, const stru
 {
 	const struct stk_tensor from = *view;
 	int32_t slot = run->pipeline->program->values[value].slot;
-	struct stk_tensor *kept = slot < 0 ? NULL : &run->record->slot->values[slot].samples[run->sample];
+	struct stk_tensor *output = slot < 0 ? NULL : &run->record->slot->values[slot].samples[run->sample];
 	/* the addresses are equal if a branch has written a merged value to its final address */
-	bool stays = !kept || !run->pipeline->program->values[value].is_output || from.data == kept->data;
-	if (!host && stays) {
-		if (kept)
-			*kept = from;
+	bool in_place = !output || !run->pipeline->program->values[value].is_output || from.data == output->data;
+	if (!host && in_place) {
+		if (output)
+			*output = from;
 		return STK_OK;
 	}
 	enum stk_status s = allocate_value(run, value, host, err);
@@ -513,22 +513,22 @@ static enum stk_status run_single_on_cores(
 	if (!out)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a sample's scratch");
 	for (int32_t k = 0; k < call->n_out; k++) {
-		const bool stays = stk__op_host_output(n->def, k);
+		const bool on_host = stk__op_host_output(n->def, k);
 		enum stk_status s =
-			stays ? stk__value_place(run, n->first_value + k, err) : allocate_value(run, n->first_value + k, k >= sent, err);
+			on_host ? stk__value_place(run, n->first_value + k, err) : allocate_value(run, n->first_value + k, k >= sent, err);
 		out[k] = call->out[k];
-		if (k >= sent && !stays)
+		if (k >= sent && !on_host)
 			out[k].data = stk__arena_take(&run->worker->arena, (size_t)stk_desc_bytes(&out[k].desc));
 		if (s || !out[k].data)
 			return s ? s : stk__fail(err, STK_NO_MEMORY, "out of memory for a sample's scratch");
 	}
-	const struct stk_tensor *places = call->out;
+	const struct stk_tensor *gpu_outputs = call->out;
 	call->out = out;
 	STK_COUNT(run->pipeline, on_cores, !call->gpu);
 	enum stk_status s = stk__op_run(call, err);
 	for (int32_t k = sent; k < call->n_out && s == STK_OK; k++)
 		if (!stk__op_host_output(n->def, k))
-			s = send(run, step, n->first_value + k, &out[k], (uintptr_t)places[k].data, err);
+			s = send(run, step, n->first_value + k, &out[k], (uintptr_t)gpu_outputs[k].data, err);
 	return s;
 }
 
@@ -576,23 +576,23 @@ static enum stk_status describe_call(
 		return run_single_on_cores(run, n, call, group->step, err);
 	if (!n->def->lower_jobs)
 		return stk__fail(err, STK_UNSUPPORTED, "%s has no GPU version yet; place it on the cores (device=\"cpu\")", n->def->name);
-	void *kept[STK_MAX_INPUTS];
+	void *host_data[STK_MAX_INPUTS];
 	enum stk_status s = STK_OK;
 	/* Places the outputs first: their addresses may depend on a predicate, which may be one of the inputs. */
 	for (int32_t k = 0; k < call->n_out && s == STK_OK; k++)
 		s = stk__device_place(run, n->first_value + k, err);
 	if (s)
 		return s;
-	s = send_inputs(run, n, group->step, kept, err);
+	s = send_inputs(run, n, group->step, host_data, err);
 	struct stk_tensor *in = (struct stk_tensor *)call->in; /* this worker's copies of the tensors, so they may be changed */
 	for (int32_t k = 0; k < call->n_in; k++)
 		in[k].data = stk__op_host_input(n->def, k)
-				     ? kept[k]
+				     ? host_data[k]
 				     : run->worker->values[n->inputs[k]].data; /* a value may be a host input and a GPU input at once */
 	struct kept_jobs kept_jobs = {{keep_job, &run->worker->arena}, run, group->step};
 	if (s == STK_OK)
 		s = call->def->lower_jobs(call, &kept_jobs.jobs, err);
-	restore_inputs(run, n, kept);
+	restore_inputs(run, n, host_data);
 	return s;
 }
 
@@ -686,8 +686,8 @@ static enum stk_status describe_frames(const struct stk_chain_run *run, const st
 	if (all_host(run, n) && !n->def->lower_jobs && !n->def->lower) {
 		s = frames_on_cores(run, group, n->first_value, &out, err);
 	} else {
-		void *kept[STK_MAX_INPUTS];
-		s = send_inputs(run, n, group->step, kept, err);
+		void *host_data[STK_MAX_INPUTS];
+		s = send_inputs(run, n, group->step, host_data, err);
 		for (int64_t k = 0; k < frames && s == STK_OK; k++) {
 			struct stk_tensor part = stk__by_frame_part(&out, k);
 			const struct stk_desc common = part.desc;
@@ -695,7 +695,7 @@ static enum stk_status describe_frames(const struct stk_chain_run *run, const st
 			frame.common = &common;
 			s = describe_frame(&frame, group, &part, err);
 		}
-		restore_inputs(run, n, kept);
+		restore_inputs(run, n, host_data);
 	}
 	*value = out;
 	return s;

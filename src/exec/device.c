@@ -123,10 +123,10 @@ static size_t memory_at(const struct stk_pipeline *p, int32_t depth)
 /* Returns whether the memory limit allows one more batch under way, and sets memory_limited if it does not. */
 static bool may_add_batch(const struct stk_pipeline *p)
 {
-	size_t more = memory_at(p, p->flight.depth + 1);
-	if (more > p->parts.device->memory_limit)
+	size_t needed = memory_at(p, p->flight.depth + 1);
+	if (needed > p->parts.device->memory_limit)
 		p->parts.device->memory_limited = true;
-	return more && more <= p->parts.device->memory_limit;
+	return needed && needed <= p->parts.device->memory_limit;
 }
 
 static void explain_videos(const struct stk_pipeline *p, struct stk_text *t)
@@ -145,7 +145,7 @@ void stk__device_explain(struct stk_pipeline *p, struct stk_text *t)
 	pthread_mutex_lock(&p->lock);
 	bool held_back = d->memory_limited;
 	int32_t depth = p->flight.depth, most = p->flight.most_depth;
-	size_t wanted = memory_at(p, most);
+	size_t needed = memory_at(p, most);
 	pthread_mutex_unlock(&p->lock);
 	if (d->jpeg)
 		stk__decode_side_explain(p, t);
@@ -155,7 +155,7 @@ void stk__device_explain(struct stk_pipeline *p, struct stk_text *t)
 	if (held_back)
 		stk__text_add(t,
 			"that limit kept it at %d batches under way while the consumer waited: gpu_memory_limit=%zu << 20 has room for %d\n",
-			depth, (wanted >> 20) + 1, most);
+			depth, (needed >> 20) + 1, most);
 }
 
 /* Returns the number of consecutive finished batches, beginning with the next one to deliver. */
@@ -334,15 +334,15 @@ static void batch_done(struct stk_pipeline *p, struct stk_device_batch *b, enum 
 	b->gpu_verdicts.n = 0;
 	if (s == STK_OK)
 		collect_verdicts(p, b);
-	bool over = s == STK_OK && !b->gpu_verdicts.n && last_level_here(p->program, r->level);
-	if (over)
+	bool finished = s == STK_OK && !b->gpu_verdicts.n && last_level_here(p->program, r->level);
+	if (finished)
 		stk__device_batch_clean(p, b);
 	pthread_mutex_lock(&p->lock);
-	if (over) {
+	if (finished) {
 		r->device = NULL;
 		stk__device_batch_give(p, b);
 	}
-	stk__on_gpu_done(r, b->gpu_verdicts.list, over ? 0 : b->gpu_verdicts.n, s ? err : NULL);
+	stk__on_gpu_done(r, b->gpu_verdicts.list, finished ? 0 : b->gpu_verdicts.n, s ? err : NULL);
 	pthread_mutex_unlock(&p->lock);
 	stk__pool_wake(p->ctx->pool);
 }
@@ -478,10 +478,10 @@ enum stk_status stk__device_place_values(struct stk_pipeline *p, struct stk_gpu_
 static enum stk_status open_nvdec(struct stk_pipeline *p, struct stk_error *err)
 {
 	const struct stk_program *g = p->program;
-	bool wanted = false;
+	bool decodes_videos = false;
 	for (int32_t i = 0; i < g->n_nodes; i++)
-		wanted |= g->nodes[i].on_gpu && g->nodes[i].def->flags & STK_OP_NVDEC;
-	if (!wanted || p->config.decode == STK_DECODE_CORES)
+		decodes_videos |= g->nodes[i].on_gpu && g->nodes[i].def->flags & STK_OP_NVDEC;
+	if (!decodes_videos || p->config.decode == STK_DECODE_CORES)
 		return STK_OK;
 	return stk__nvdec_open(p->config.device_id, &p->parts.device->nvdec, err);
 }

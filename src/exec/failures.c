@@ -54,19 +54,19 @@ void stk__set_error(struct stk_error **to, const struct stk_error *from)
 static void compose_message(struct stk_error *e, const struct stk_fed_sample *fed)
 {
 	enum { OP = 140 };
-	char where[OP + 120], number[40] = "";
+	char suffix[OP + 120], number[40] = "";
 	struct stk_error from = *e;
 	stk__safe_text(from.uri, sizeof from.uri); /* only the copy for the message is made printable; e->uri keeps the original name */
 	bool named = from.uri[0] && !stk__names_file(from.message, from.uri);
 	if (fed && fed->numbered)
 		snprintf(number, sizeof number, "dataset[%lld], ", (long long)fed->id);
-	snprintf(where, sizeof where, "; %ssample %lld of epoch %lld%s%.*s", number, (long long)e->sample, (long long)e->epoch,
+	snprintf(suffix, sizeof suffix, "; %ssample %lld of epoch %lld%s%.*s", number, (long long)e->sample, (long long)e->epoch,
 		from.op[0] ? ", " : "", OP, from.op);
-	size_t capacity = sizeof e->message - strlen(where);
+	size_t capacity = sizeof e->message - strlen(suffix);
 	int length = snprintf(e->message, capacity, "%s%s%s", named ? from.uri : "", named ? ": " : "", from.message);
-	bool cut = length >= (int)capacity;
-	size_t end = cut ? capacity - sizeof "..." : (size_t)length;
-	snprintf(e->message + end, sizeof e->message - end, "%s%s", cut ? "..." : "", where);
+	bool truncated = length >= (int)capacity;
+	size_t end = truncated ? capacity - sizeof "..." : (size_t)length;
+	snprintf(e->message + end, sizeof e->message - end, "%s%s", truncated ? "..." : "", suffix);
 }
 
 void stk__name_sample(const struct stk_pipeline *p, const struct stk_sample_state *s, int32_t reader, struct stk_error *err)

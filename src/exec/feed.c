@@ -152,16 +152,17 @@ static enum stk_status check_steady(struct first_tensor *first, const char *name
 static enum stk_status check_readers(const struct stk_pipeline *p, int32_t value, const char *name, struct stk_error *err)
 {
 	const struct stk_program *g = p->program;
-	bool seen = !g->values[value].is_output;
-	for (int32_t i = 0; i < g->n_nodes && seen; i++) {
+	bool only_copied = !g->values[value].is_output;
+	for (int32_t i = 0; i < g->n_nodes && only_copied; i++) {
 		const struct stk_program_node *n = &g->nodes[i];
 		for (int32_t k = 0; k < stk__program_sources(n); k++)
-			seen &= stk__program_source(n, k) != value ||
-				(n->on_gpu && k < n->node->n_inputs && strcmp(n->def->name, "copy") == 0);
+			only_copied &= stk__program_source(n, k) != value ||
+				       (n->on_gpu && k < n->node->n_inputs && strcmp(n->def->name, "copy") == 0);
 	}
-	return seen ? STK_OK
-		    : stk__fail(err, STK_USER,
-			      "\"%s\" gave data on the GPU, which is read on the cores; move the source there (device=\"gpu\")", name);
+	return only_copied
+		       ? STK_OK
+		       : stk__fail(err, STK_USER,
+				 "\"%s\" gave data on the GPU, which is read on the cores; move the source there (device=\"gpu\")", name);
 }
 
 /* Adds the source's name and the batch's position to an error of the source, and sets its code. Returns s. */
@@ -180,14 +181,14 @@ static enum stk_status pull(struct stk_pipeline *p, struct stk_record *r, int32_
 {
 	const struct stk_graph_node *node = p->program->nodes[first_level(p)->callbacks[c]].node;
 	struct fed *f = fed_of(r, c);
-	int32_t batch = p->config.batch_size, asked = index < 0 ? r->count : 1;
+	int32_t batch = p->config.batch_size, requested = index < 0 ? r->count : 1;
 	struct stk_tensor *to = f->tensors;
 	if (index >= 0)
 		to = stk__alloc((size_t)node->n_outputs * sizeof *to);
 	if (!to)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a source's sample");
 	struct stk_feed feed = {
-		.tensors = to, .on_gpu = index < 0 ? f->on_gpu : NULL, .samples = f->samples + (index < 0 ? 0 : index), .count = asked};
+		.tensors = to, .on_gpu = index < 0 ? f->on_gpu : NULL, .samples = f->samples + (index < 0 ? 0 : index), .count = requested};
 	const struct stk_feed_request request = {.epoch = r->at.epoch,
 		.batch = r->at.step + (p->program->reader >= 0 ? stk__steps_before(p, r->at.epoch) : 0),
 		.index = index,
@@ -202,13 +203,14 @@ static enum stk_status pull(struct stk_pipeline *p, struct stk_record *r, int32_
 		f->release[f->pulls] = feed.release;
 		f->release_user[f->pulls++] = feed.release_user;
 		f->last |= feed.last;
-		if (feed.count < 1 || feed.count > asked)
-			s = stk__fail(err, STK_USER, "\"%s\" gave %d samples; the batch has room for %d", node->name, feed.count, asked);
+		if (feed.count < 1 || feed.count > requested)
+			s = stk__fail(
+				err, STK_USER, "\"%s\" gave %d samples; the batch has room for %d", node->name, feed.count, requested);
 	}
-	/* Moves the tensors so that each output begins `batch` tensors after the previous one; the source has stored them `asked` tensors apart. */
+	/* Moves the tensors so that each output begins `batch` tensors after the previous one; the source has stored them `requested` tensors apart. */
 	for (int32_t o = node->n_outputs - 1; s == STK_OK && o >= 0; o--)
 		for (int32_t i = feed.count - 1; i >= 0; i--)
-			f->tensors[o * batch + (index < 0 ? i : index)] = to[o * asked + i];
+			f->tensors[o * batch + (index < 0 ? i : index)] = to[o * requested + i];
 	if (index >= 0)
 		stk__free(to);
 	if (s == STK_OK)
@@ -334,14 +336,14 @@ static void feed_one(struct stk_pipeline *p, struct stk_record *r)
 {
 	struct stk_feed_stage *f = p->parts.feed;
 	struct stk_error err = {.sample = -1, .epoch = -1, .offset = -1};
-	bool leads = p->program->reader < 0, last = false, turned = !leads && r->at.epoch > f->epoch;
+	bool leads = p->program->reader < 0, last = false, new_epoch = !leads && r->at.epoch > f->epoch;
 	if (leads)
 		place_record(p, r);
 	else
 		f->epoch = r->at.epoch;
 	f->calls = true;
 	pthread_mutex_unlock(&p->lock);
-	if (turned)
+	if (new_epoch)
 		call_reset(p, r->at.epoch);
 	int64_t begin = stk__clock_ns();
 	stk__range_begin(p->ctx->ranges, STK_SPAN_CALLBACK, r->k);
@@ -433,14 +435,14 @@ void stk__feed_abandon(struct stk_pipeline *p, void (*destroy)(struct stk_pipeli
 	pthread_mutex_unlock(&p->lock);
 }
 
-void stk__feed_begin_at(struct stk_pipeline *p, int64_t epoch, int64_t step, bool tell)
+void stk__feed_begin_at(struct stk_pipeline *p, int64_t epoch, int64_t step, bool notify)
 {
 	if (!p->parts.feed)
 		return;
 	p->parts.feed->k = p->flight.next_deliver;
 	p->parts.feed->epoch = epoch;
 	p->parts.feed->step = step;
-	if (tell)
+	if (notify)
 		call_reset(p, epoch);
 }
 

@@ -20,8 +20,8 @@ bool stk__feed_waits(const struct stk_record *r); /* whether the sources have no
 bool stk__feed_calls(const struct stk_pipeline *
 		p); /* whether a source is being called; call with the lock held. If the run stops, the end of the call signals `delivered` */
 
-/* Sets the epoch and its step from which the sources continue. tell: also calls the sources' reset functions. Call it after stk__feed_stop. */
-void stk__feed_begin_at(struct stk_pipeline *p, int64_t epoch, int64_t step, bool tell);
+/* Sets the epoch and its step from which the sources continue. notify: also calls the sources' reset functions. Call it after stk__feed_stop. */
+void stk__feed_begin_at(struct stk_pipeline *p, int64_t epoch, int64_t step, bool notify);
 
 bool stk__feed_is_calling(const struct stk_pipeline *p); /* whether the caller runs inside a callback of the pipeline's sources */
 /* Makes the thread call `destroy` after the current callback returns. Call it inside a callback. */

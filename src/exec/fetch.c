@@ -23,10 +23,10 @@ enum stk_fetch_turn stk__fetch_order_next(struct stk_sample_state *s, int32_t ch
 {
 	struct stk_fetch *f = stk__fetch_of(s);
 	const struct stk_chain *c = stk__sample_chain(s, chain);
-	bool fresh = false, tried = false;
+	bool unread = false, tried = false;
 	for (int32_t k = 0; c->reads && k < f->n; k++) {
 		const struct stk_read *read = &s->reads[k];
-		fresh |= stk__chain_reads(c, read) && read->state == STK_READ_NONE;
+		unread |= stk__chain_reads(c, read) && read->state == STK_READ_NONE;
 		tried |= stk__chain_reads(c, read) && read->state == STK_READ_TRIED;
 	}
 	if (idle || !c->reads)
@@ -39,11 +39,11 @@ enum stk_fetch_turn stk__fetch_order_next(struct stk_sample_state *s, int32_t ch
 	 * batches hold, and those batches cannot be delivered before this one. */
 	const struct stk_pipeline *p = s->record->pipeline;
 	const bool needed = s->record->k <= p->flight.next_deliver;
-	if (fresh && !needed && f->may_read_ahead && f->in_flight && stk__fetch_is_full(p)) {
+	if (unread && !needed && f->may_read_ahead && f->in_flight && stk__fetch_is_full(p)) {
 		f->some_read_postponed = true;
 		return STK_FETCH_LATER;
 	}
-	for (int32_t k = 0; fresh && k < f->n; k++)
+	for (int32_t k = 0; unread && k < f->n; k++)
 		if (stk__chain_reads(c, &s->reads[k]) && s->reads[k].state == STK_READ_NONE)
 			s->reads[k].state = STK_READ_TRIED;
 	return STK_FETCH_TAKE;
@@ -141,22 +141,22 @@ static void account(struct stk_pipeline *p, struct stk_read *read, const bool *a
  * Otherwise submits the incomplete and the further requests, for which the chain waits. */
 static bool try_read(struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_read *read, int32_t chain)
 {
-	bool at_hand[STK_MAX_PARTS] = {false}, all = true;
+	bool at_hand[STK_MAX_PARTS] = {false}, complete = true;
 	stk__read_plan(read, stk__request_done, &w->error);
 	STK_COUNT(p, reads_started, 1);
 	for (int32_t k = 0; k < read->n_requests; k++) {
 		read->requests[k].io.retries = 0;
-		all &= at_hand[k] = try_request(p, w, read, &read->requests[k]);
+		complete &= at_hand[k] = try_request(p, w, read, &read->requests[k]);
 	}
 	pthread_mutex_lock(&p->lock);
 	int32_t first;
-	all = all && !stk__read_plan_more(read, stk__request_done, &first);
+	complete = complete && !stk__read_plan_more(read, stk__request_done, &first);
 	const int32_t n = read->n_requests;
-	if (!all)
+	if (!complete)
 		read->sample->waiting |= 1ull << chain;
 	account(p, read, at_hand);
 	pthread_mutex_unlock(&p->lock);
-	if (all)
+	if (complete)
 		return true;
 	STK_COUNT(p, reads_submitted, 1);
 	for (int32_t k = 0; k < n; k++) /* `read` must not be used after its last request was submitted, since it may be reused */

@@ -159,8 +159,8 @@ static int64_t pace_of(const struct stk_pipeline *p)
 void stk__read_begin(struct stk_pipeline *p, struct stk_read_request *q)
 {
 	const struct stk_sample_state *s = q->read->sample;
-	int64_t before = (s->record->k - p->flight.next_deliver) * p->config.batch_size + (s - s->record->samples);
-	q->io.deadline = stk__clock_ns() + pace_of(p) * before;
+	int64_t samples_before = (s->record->k - p->flight.next_deliver) * p->config.batch_size + (s - s->record->samples);
+	q->io.deadline = stk__clock_ns() + pace_of(p) * samples_before;
 	if (q->read->deadline && q->io.deadline > q->read->deadline)
 		q->io.deadline = q->read->deadline;
 	q->io.turn = s->record->k;

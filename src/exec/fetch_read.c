@@ -12,8 +12,8 @@
 
 /* ---- the requests of a read ---- */
 
-/* Checks the headers of the parts in a request's bytes. before: the first part's header, if it was read separately; the other headers are in `data`. */
-static enum stk_status check_headers(const struct stk_request *r, const uint8_t *before, const uint8_t *data, struct stk_error *err)
+/* Checks the headers of the parts in a request's bytes. first_header: the first part's header, if it was read separately; the other headers are in `data`. */
+static enum stk_status check_headers(const struct stk_request *r, const uint8_t *first_header, const uint8_t *data, struct stk_error *err)
 {
 	const struct stk_read_request *q = r->user;
 	const struct stk_read *read = q->read;
@@ -25,18 +25,18 @@ static enum stk_status check_headers(const struct stk_request *r, const uint8_t 
 		const struct stk_read_part *part = &read->parts[k];
 		if (part->request != q - read->requests || (part->begin && part->begin < header))
 			continue;
-		s = n->def->reader->check(n->shared, read->id, k, part->begin ? data + part->begin - header : before, err);
+		s = n->def->reader->check(n->shared, read->id, k, part->begin ? data + part->begin - header : first_header, err);
 	}
 	return s;
 }
 
 static void describe(
-	struct stk_read *read, int32_t k, const struct stk_part *at, void (*done)(struct stk_request *q), struct stk_error *err)
+	struct stk_read *read, int32_t k, const struct stk_part *part, void (*done)(struct stk_request *q), struct stk_error *err)
 {
 	struct stk_read_request *q = &read->requests[k];
 	int32_t retries = q->io.retries;
-	q->io = (struct stk_request){.offset = at->offset,
-		.length = at->length,
+	q->io = (struct stk_request){.offset = part->offset,
+		.length = part->length,
 		.max_bytes = read->sample->record->pipeline->config.memory_limit,
 		.done = done,
 		.user = q,
@@ -44,38 +44,40 @@ static void describe(
 		.retries = retries,
 		.admission = &read->sample->record->pipeline->parts.fetch->admission};
 	q->read = read;
-	q->uri_number = at->uri;
+	q->uri_number = part->uri;
 }
 
 /* Extends a request so that the headers of its parts can be checked. Returns false if no header is to be checked. For a local file, the first header is read
- * separately, and *before is set to its size; otherwise *before is 0, and a request for a remote object begins with the header, so that the cache has it. */
-static bool add_header(const struct stk_reader_def *reader, const struct stk_known_object *known, struct stk_part *at, size_t *before)
+ * separately, and *separate_size is set to its size; otherwise *separate_size is 0, and a request for a remote object begins with the header, so that the
+ * cache has it. */
+static bool add_header(
+	const struct stk_reader_def *reader, const struct stk_known_object *known, struct stk_part *request, size_t *separate_size)
 {
-	const bool checks = reader->check && at->offset >= (int64_t)reader->header && !(known->remote && known->tag);
-	*before = checks && !known->remote ? reader->header : 0;
+	const bool checks = reader->check && request->offset >= (int64_t)reader->header && !(known->remote && known->tag);
+	*separate_size = checks && !known->remote ? reader->header : 0;
 	if (checks && known->remote) {
-		at->offset -= (int64_t)reader->header;
-		at->length += (int64_t)reader->header;
+		request->offset -= (int64_t)reader->header;
+		request->length += (int64_t)reader->header;
 	}
 	return checks;
 }
 
 /* Returns whether two parts share a request: they belong to one object, their lengths are known, and the bytes between them cost less than another request. */
-static bool joins(const struct stk_part *before, const struct stk_part *next)
+static bool joins(const struct stk_part *first, const struct stk_part *second)
 {
 	enum { GAP = 64 << 10 }; /* 64 KiB take 5 ms at 100 Mbit/s; an object store takes several times as long to send its first byte */
-	return before->uri == next->uri && before->length >= 0 && next->length >= 0 &&
-	       next->offset - (before->offset + before->length) <= GAP;
+	return first->uri == second->uri && first->length >= 0 && second->length >= 0 &&
+	       second->offset - (first->offset + first->length) <= GAP;
 }
 
 /* Writes the indices of the parts to `order`, sorted by object and offset, since a sample may name its parts in any order. */
-static void sort_parts(const struct stk_part *at, int32_t n, uint8_t *order)
+static void sort_parts(const struct stk_part *parts, int32_t n, uint8_t *order)
 {
 	for (int32_t i = 0; i < n; i++) {
 		int32_t k = i;
 		for (; k > 0; k--) {
-			const struct stk_part *before = &at[order[k - 1]];
-			if (before->uri < at[i].uri || (before->uri == at[i].uri && before->offset <= at[i].offset))
+			const struct stk_part *previous = &parts[order[k - 1]];
+			if (previous->uri < parts[i].uri || (previous->uri == parts[i].uri && previous->offset <= parts[i].offset))
 				break;
 			order[k] = order[k - 1];
 		}
@@ -90,19 +92,19 @@ void stk__read_plan(struct stk_read *read, void (*done)(struct stk_request *q), 
 	const struct stk_program_node *n = &p->program->nodes[p->program->readers[read->reader].node];
 	int64_t id = stk__reader_place(p, read->reader, &read->sample->place).sample;
 	read->id = id;
-	struct stk_part one = {.uri = id, .length = -1}, request = one;
-	struct stk_part parts[STK_MAX_PARTS], *at = n->def->reader->parts ? parts : &one;
+	struct stk_part whole_object = {.uri = id, .length = -1}, request = whole_object;
+	struct stk_part buffer[STK_MAX_PARTS], *parts = n->def->reader->parts ? buffer : &whole_object;
 	uint8_t order[STK_MAX_PARTS] = {0};
 	if (n->def->reader->parts)
-		n->def->reader->parts(n->shared, id, parts);
-	sort_parts(at, stk__read_parts(read), order);
+		n->def->reader->parts(n->shared, id, buffer);
+	sort_parts(parts, stk__read_parts(read), order);
 	const struct stk_reader_def *reader = n->def->reader;
 	struct stk_known_object known = {0};
-	size_t before = 0;
+	size_t separate_size = 0;
 	bool checks = false;
 	read->n_requests = 0;
 	for (int32_t k = 0; k < stk__read_parts(read); k++) {
-		const struct stk_part *next = &at[order[k]];
+		const struct stk_part *next = &parts[order[k]];
 		struct stk_read_part *part = &read->parts[order[k]];
 		part->request = STK_NO_REQUEST;
 		part->length = next->length;
@@ -113,7 +115,7 @@ void stk__read_plan(struct stk_read *read, void (*done)(struct stk_request *q), 
 			read->n_requests++;
 			if (reader->object)
 				reader->object(n->shared, next->uri, &known);
-			checks = add_header(reader, &known, &request, &before);
+			checks = add_header(reader, &known, &request, &separate_size);
 		}
 		int64_t length = next->offset + next->length - request.offset;
 		if (length > request.length && request.length >= 0)
@@ -125,7 +127,7 @@ void stk__read_plan(struct stk_read *read, void (*done)(struct stk_request *q), 
 		io->expected.size = known.size;
 		io->expected.tag = known.tag;
 		io->expected.pinned = known.pinned;
-		io->before = before;
+		io->before = separate_size;
 		io->check = checks ? check_headers : NULL;
 	}
 }

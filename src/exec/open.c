@@ -17,11 +17,11 @@ struct stk_opening {
 static bool may_open(struct stk_pipeline *p)
 {
 	int64_t open = p->flight.next_open - p->flight.next_deliver;
-	bool behind = open > 0 && stk__record(p, p->flight.next_deliver)->state < STK_BATCH_ENDING;
+	bool unfinished = open > 0 && stk__record(p, p->flight.next_deliver)->state < STK_BATCH_ENDING;
 	if (p->run.stopping || open > p->flight.depth)
 		return false;
-	int32_t most = p->flight.depth + (p->parts.opening->slot ? 1 : 0); /* a prepared slot counts as used */
-	return open < p->flight.depth || (behind && (stk__fetch_counts(p).in_flight > 0 || stk__ring_out_at_most(p->ring, most)));
+	int32_t limit = p->flight.depth + (p->parts.opening->slot ? 1 : 0); /* a prepared slot counts as used */
+	return open < p->flight.depth || (unfinished && (stk__fetch_counts(p).in_flight > 0 || stk__ring_out_at_most(p->ring, limit)));
 }
 
 /* Prepares a slot for the next batch. Returns false if no slot is free, or if another thread is preparing one. If memory is short, sets o->no_memory and

@@ -39,7 +39,7 @@ enum stk_status stk_pipeline_reader_meta(struct stk_pipeline *p, const char *nam
 	if (s)
 		return s;
 	const struct stk_program_node *n = reader_node(g, i);
-	const struct stk_order lead = stk__order_copy(p), *o = i == g->leading_reader ? &lead : &p->orders[i];
+	const struct stk_order leading = stk__order_copy(p), *o = i == g->leading_reader ? &leading : &p->orders[i];
 	int64_t epoch = p->at.step < 0 ? o->start_epoch : p->at.epoch + p->at.last;
 	int64_t shard = (o->size + o->ranks - 1) / o->ranks;
 	bool known = o->size != STK_ORDER_UNKNOWN;
@@ -148,7 +148,7 @@ size_t stk_pipeline_counters(struct stk_pipeline *p, struct stk_counter *out, si
 	n = out ? n : 0;
 	struct stk_io_counters io;
 	stk__io_counters(p->io, &io);
-	size_t held = stk__held_batches_bytes(p);
+	size_t held_bytes = stk__held_batches_bytes(p);
 	pthread_mutex_lock(&p->lock);
 	struct stk_fetch_counts reads = stk__fetch_counts(p);
 	pthread_mutex_lock(&p->ring->lock); /* threads that do not hold the pipeline's lock may also take slots */
@@ -162,7 +162,7 @@ size_t stk_pipeline_counters(struct stk_pipeline *p, struct stk_counter *out, si
 		{"slots_out", p->ring->n_out},
 		{"slots_peak", p->ring->peak_out},
 		{"slot_bytes", (double)p->ring->bytes},
-		{"held_bytes", (double)held},
+		{"held_bytes", (double)held_bytes},
 		{"reads_in_flight", reads.in_flight},
 		{"bytes_held", (double)reads.read_bytes},
 		{"io_threads", (double)io.threads},

@@ -29,12 +29,12 @@ static int32_t unit_size(const struct stk_pipeline *p, const struct stk_record *
 static void take_samples(struct stk_record *r, struct stk_unit *u, int32_t *left)
 {
 	struct stk_pipeline *p = r->pipeline;
-	int32_t room = stk__ready_room(p), batch = p->config.batch_size, most = unit_size(p, r, r->level, u->chain);
-	for (; *left > 0 && u->count < most; --*left) {
+	int32_t capacity = stk__ready_room(p), batch = p->config.batch_size, limit = unit_size(p, r, r->level, u->chain);
+	for (; *left > 0 && u->count < limit; --*left) {
 		int32_t item = r->ready.items[r->ready.head], i = item - u->chain * batch;
 		if (i < 0 || i >= batch)
 			return;
-		r->ready.head = (r->ready.head + 1) % room;
+		r->ready.head = (r->ready.head + 1) % capacity;
 		r->ready.count--;
 		struct stk_sample_state *s = &r->samples[i];
 		bool failed = s->failed_by >= 0 && s->failed_by < u->chain;

@@ -184,10 +184,10 @@ static enum stk_status get_seed(const json_t *j, const char *name, uint64_t *out
 {
 	const json_t *v = json_object_get(j, name);
 	const char *text = json_string_value(v);
-	char again[32];
+	char printed[32];
 	*out = text ? strtoull(text, NULL, 10) : (uint64_t)json_integer_value(v);
-	snprintf(again, sizeof again, "%" PRIu64, *out);
-	if (text ? strcmp(text, again) == 0 : json_is_integer(v) && json_integer_value(v) >= 0)
+	snprintf(printed, sizeof printed, "%" PRIu64, *out);
+	if (text ? strcmp(text, printed) == 0 : json_is_integer(v) && json_integer_value(v) >= 0)
 		return STK_OK;
 	return stk__fail(err, STK_STATE, "the state is damaged: \"%s\" %s, not a whole number from 0 to 2^64 - 1", name,
 		v ? "has another type or value" : "is missing");
@@ -342,19 +342,19 @@ static enum stk_status check_data(const struct stk_pipeline *p, const struct sav
 static bool begins_shards(const struct stk_order *o)
 {
 	/* true if no batch has samples of two epochs */
-	bool whole = o->tail != STK_TAIL_WRAP || o->size % ((int64_t)o->batch * o->ranks) == 0;
-	return o->start_position == 0 && (!o->contiguous || whole || o->start_epoch == 0);
+	bool aligned = o->tail != STK_TAIL_WRAP || o->size % ((int64_t)o->batch * o->ranks) == 0;
+	return o->start_position == 0 && (!o->contiguous || aligned || o->start_epoch == 0);
 }
 
 /* Returns whether this rank reads the same samples from the state's position on in the order `was` of the saved run and in the order `is` of this pipeline,
  * which have the same number of shards. shard: the shard whose position was saved. */
 static bool continue_alike(const struct stk_order *was, const struct stk_order *is, int32_t shard)
 {
-	struct stk_order own = *was;
-	own.rank = shard;
+	struct stk_order of_shard = *was;
+	of_shard.rank = shard;
 	const struct stk_place a = stk__order_place(was, 0, 0), b = stk__order_place(is, 0, 0);
 	/* Shards may differ in size: the saved position is also this rank's only if both shards have had the same number of steps before. */
-	return a.epoch == b.epoch && a.position == b.position && stk__shard_begun(&own) == stk__shard_begun(was);
+	return a.epoch == b.epoch && a.position == b.position && stk__shard_begun(&of_shard) == stk__shard_begun(was);
 }
 
 static void describe_shards(const struct stk_order *o, int32_t shard, char out[160])
@@ -370,7 +370,7 @@ static void describe_shards(const struct stk_order *o, int32_t shard, char out[1
  * shards. */
 static enum stk_status check_shards(const struct stk_pipeline *p, const struct saved *v, struct stk_error *err)
 {
-	char saved[160], here[160];
+	char of_state[160], present[160];
 	struct stk_order is = p->order, was;
 	if (p->program->reader < 0 || is.as_met || (!v->contiguous && !is.contiguous))
 		return STK_OK;
@@ -385,8 +385,8 @@ static enum stk_status check_shards(const struct stk_pipeline *p, const struct s
 		was.stick_to_shard = v->stick_to_shard;
 		was.tail = v->wraps ? STK_TAIL_WRAP : is.tail == STK_TAIL_WRAP ? STK_TAIL_FILL : is.tail;
 	}
-	describe_shards(&was, shard, saved);
-	describe_shards(&is, is.rank, here);
+	describe_shards(&was, shard, of_state);
+	describe_shards(&is, is.rank, present);
 	if (begins_shards(&was) && begins_shards(&is))
 		return STK_OK;
 	if (!is.contiguous) /* the first rank takes the sample at the state's position */
@@ -399,7 +399,7 @@ static enum stk_status check_shards(const struct stk_pipeline *p, const struct s
 		"the state is of a run that read %s; this pipeline reads %s, so that samples would be lost or repeated: continue with the same "
 		"settings and each shard's own state, or give the reader random_shuffle=True or tail=\"keep\", with which any number of ranks "
 		"continues one state",
-		saved, here);
+		of_state, present);
 }
 
 /* Checks a reader other than the leading one against its entry in the state, and restores the seed of its order. */
@@ -448,9 +448,9 @@ static enum stk_status restore_readers(struct stk_pipeline *p, const struct save
  * batch contains samples of this epoch. */
 static int64_t first_position(const struct stk_pipeline *p, int64_t epoch)
 {
-	struct stk_order whole = p->order;
-	whole.start_epoch = whole.start_position = 0;
-	return p->program->reader >= 0 ? stk__order_consumed(&whole, epoch, 0) : 0;
+	struct stk_order from_start = p->order;
+	from_start.start_epoch = from_start.start_position = 0;
+	return p->program->reader >= 0 ? stk__order_consumed(&from_start, epoch, 0) : 0;
 }
 
 /* Checks that every source can begin at the state's position. */
@@ -469,10 +469,10 @@ static enum stk_status check_sources(const struct stk_pipeline *p, const struct 
 	}
 	if (consumed == begin)
 		return STK_OK;
-	bool between = (consumed - begin) % ((int64_t)p->order.batch * p->order.ranks) == 0; /* true if the position is between batches */
+	bool between_batches = (consumed - begin) % ((int64_t)p->order.batch * p->order.ranks) == 0;
 	for (int32_t c = 0; c < first->n_callbacks; c++) {
 		const struct stk_graph_node *node = p->program->nodes[first->callbacks[c]].node;
-		if (node->source.seek == STK_SEEK_BATCH && !between)
+		if (node->source.seek == STK_SEEK_BATCH && !between_batches)
 			return stk__fail(err, STK_STATE,
 				"the state is %lld samples into an epoch, which does not lie between two batches of %d: the source \"%s\" "
 				"counts in batches, so restore it with the batch size that it was saved with",

@@ -362,8 +362,8 @@ static enum stk_status submit_all(struct stk_pipeline *p, struct stk_record *r, 
 /* Raises the estimate of the GPU memory that one batch needs, if this batch uses more. */
 static void note_memory(struct stk_pipeline *p, const struct stk_record *r)
 {
-	size_t held = r->slot->bytes[STK_SPACE_GPU] + r->device->scratch.total_bytes, largest = atomic_load(&p->parts.device->largest);
-	while (held > largest && !atomic_compare_exchange_weak(&p->parts.device->largest, &largest, held)) {
+	size_t used = r->slot->bytes[STK_SPACE_GPU] + r->device->scratch.total_bytes, largest = atomic_load(&p->parts.device->largest);
+	while (used > largest && !atomic_compare_exchange_weak(&p->parts.device->largest, &largest, used)) {
 	}
 }
 
