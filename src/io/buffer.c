@@ -59,7 +59,7 @@ static void unlink_idle(struct stk_buffer_pool *p, struct stk_buffer *b)
 
 static void link_idle(struct stk_buffer_pool *p, struct stk_buffer *b)
 {
-	b->release_number = p->gives++;
+	b->release_number = p->releases++;
 	b->newer = NULL;
 	b->older = p->newest[b->size_class];
 	*(b->older ? &b->older->newer : &p->oldest[b->size_class]) = b;

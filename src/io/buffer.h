@@ -19,7 +19,7 @@ struct stk_buffer_pool {
 	size_t window_peak, last_peak;       /* peak of in_use in this window of takes and in the previous one */
 	unsigned count, window_count;        /* number of buffers in use: now, and the maximum in this window */
 	unsigned takes;                      /* number of takes in this window */
-	uint64_t gives;                      /* number of releases so far */
+	uint64_t releases;                   /* number of releases so far */
 	bool closed; /* true after stk__buffer_pool_close: each release then frees its buffer, and the last one also frees the pool */
 };
 

@@ -436,10 +436,10 @@ static void submit(void *cache, struct stk_request *r)
 {
 	struct stk_cache *c = cache;
 	pthread_mutex_lock(&c->served.lock);
-	const bool taken = !c->ended && !atomic_load(&r->cancelled) &&
-			   !stk__served_push(&c->served, r, NULL); /* without a thread the request goes to its source */
+	const bool queued = !c->ended && !atomic_load(&r->cancelled) &&
+			    !stk__served_push(&c->served, r, NULL); /* without a thread the request goes to its source */
 	pthread_mutex_unlock(&c->served.lock);
-	if (taken)
+	if (queued)
 		return;
 	r->cache.state = STK_CACHE_LEFT_OUT;
 	stk__io_fetch(c->io, r);
@@ -479,8 +479,8 @@ static void destroy(void *cache)
 		stk__free(k);
 	}
 	for (int i = 0; i < CLAIMS; i++) /* claims of entries that were never written */
-		for (struct claim *claim = c->claims[i], *more; claim; claim = more) {
-			more = claim->next;
+		for (struct claim *claim = c->claims[i], *next; claim; claim = next) {
+			next = claim->next;
 			stk__free(claim);
 		}
 	stk__cache_disk_close(&c->disk);

@@ -65,10 +65,10 @@ static void read_file(struct stk_cache_disk *d, struct found *f, const char *nam
 	struct stat st;
 	int fd = stk__cache_open(d, name, false);
 	const uint64_t size = fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;
-	bool whole = size && read_at(fd, &f->head, sizeof f->head, 0) && f->head.uri < sizeof f->uri && f->head.uri <= size &&
-		     read_at(fd, f->uri, (size_t)f->head.uri, size - f->head.uri);
-	f->uri[whole ? f->head.uri : 0] = 0;
-	f->ok = whole && stk__cache_head_good(&f->head, f->uri, key_of(name), size) && (!verifies || bytes_good(fd, &f->head));
+	bool complete = size && read_at(fd, &f->head, sizeof f->head, 0) && f->head.uri < sizeof f->uri && f->head.uri <= size &&
+			read_at(fd, f->uri, (size_t)f->head.uri, size - f->head.uri);
+	f->uri[complete ? f->head.uri : 0] = 0;
+	f->ok = complete && stk__cache_head_good(&f->head, f->uri, key_of(name), size) && (!verifies || bytes_good(fd, &f->head));
 	if (fd >= 0)
 		close(fd);
 }

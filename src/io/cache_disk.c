@@ -391,11 +391,11 @@ static bool reserve_bytes(struct stk_cache_disk *d, uint64_t bytes)
 {
 	struct page p;
 	lock_page(d);
-	bool taken = current_page(d, &p) && p.used <= d->limit && bytes <= d->limit - p.used;
-	p.used += taken ? bytes : 0;
-	taken = taken && write_page(d, &p);
+	bool reserved = current_page(d, &p) && p.used <= d->limit && bytes <= d->limit - p.used;
+	p.used += reserved ? bytes : 0;
+	reserved = reserved && write_page(d, &p);
 	unlock_page(d);
-	return taken;
+	return reserved;
 }
 
 /* Writes to `why` that the file `name` of the folder is `what` and so cannot be used. Returns false. */
@@ -503,7 +503,7 @@ static uint64_t default_limit(const struct stk_cache_disk *d)
 	return ((uint64_t)v.f_bavail * v.f_frsize + stk__cache_used(d)) / 5 * 4;
 }
 
-static uint64_t remove_old(struct stk_cache_disk *d, int64_t before, uint64_t wanted);
+static uint64_t remove_old(struct stk_cache_disk *d, int64_t cutoff, uint64_t wanted);
 
 /* Takes the lock that all processes with an open cache share. While another process removes old entries, waits for at most OPEN_TRIES * 10 ms. Returns false
  * if the lock is not free by then or does not work. */
@@ -634,25 +634,25 @@ struct old {
 };
 
 struct olds {
-	struct old *at;
+	struct old *entries;
 	size_t count, capacity;
-	int64_t before;
+	int64_t cutoff;
 };
 
 static bool take_old(void *user, const char *name, const struct stat *st)
 {
 	struct olds *o = user;
-	if (st->st_mtime >= o->before)
+	if (st->st_mtime >= o->cutoff)
 		return true;
 	if (o->count == o->capacity) {
 		size_t capacity = o->capacity ? 2 * o->capacity : 1024;
-		struct old *more = stk__realloc(o->at, capacity * sizeof *more);
-		if (!more)
+		struct old *grown = stk__realloc(o->entries, capacity * sizeof *grown);
+		if (!grown)
 			return false;
-		o->at = more;
+		o->entries = grown;
 		o->capacity = capacity;
 	}
-	struct old *e = &o->at[o->count++];
+	struct old *e = &o->entries[o->count++];
 	*e = (struct old){.used = st->st_mtime, .size = (uint64_t)st->st_size};
 	snprintf(e->name, sizeof e->name, "%s", name);
 	return true;
@@ -664,20 +664,20 @@ static int by_use(const void *a, const void *b)
 	return (x->used > y->used) - (x->used < y->used);
 }
 
-/* Removes entries whose last use was before `before`, in seconds since 1970. Removes the least recently used ones first, until `wanted` bytes are free. Returns
+/* Removes entries whose last use was before `cutoff`, in seconds since 1970. Removes the least recently used ones first, until `wanted` bytes are free. Returns
  * the total size of the removed entries. */
-static uint64_t remove_old(struct stk_cache_disk *d, int64_t before, uint64_t wanted)
+static uint64_t remove_old(struct stk_cache_disk *d, int64_t cutoff, uint64_t wanted)
 {
-	struct olds o = {.before = before};
+	struct olds o = {.cutoff = cutoff};
 	uint64_t freed = 0;
 	stk__cache_walk(d, take_old, &o);
 	if (o.count)
-		qsort(o.at, o.count, sizeof *o.at, by_use);
+		qsort(o.entries, o.count, sizeof *o.entries, by_use);
 	for (size_t i = 0; i < o.count && freed < wanted; i++) {
-		stk__cache_remove(d, o.at[i].name, NULL);
-		freed += o.at[i].size;
+		stk__cache_remove(d, o.entries[i].name, NULL);
+		freed += o.entries[i].size;
 	}
-	stk__free(o.at);
+	stk__free(o.entries);
 	return freed;
 }
 
@@ -746,7 +746,7 @@ enum stk_status stk__cache_write(
 {
 	char name[STK_CACHE_NAME], temporary[80];
 	const uint64_t size = stk__cache_entry_bytes(h->bytes, uri);
-	struct stat before;
+	struct stat replaced;
 	h->bytes_hash = stk__xxh64(bytes, (size_t)h->bytes, 0);
 	stk__cache_head_seal(h, uri);
 	stk__cache_name((struct stk_cache_key){h->a, h->b}, name);
@@ -761,13 +761,13 @@ enum stk_status stk__cache_write(
 		e = errno;
 	}
 	int part = ok ? open_part(d, name, true) : -1;
-	const bool replaces = part >= 0 && !fstatat(part, name + 3, &before, AT_SYMLINK_NOFOLLOW) && S_ISREG(before.st_mode);
-	const bool kept = part >= 0 && !renameat(d->tmp, temporary, part, name + 3);
-	e = ok && !kept ? errno : e;
+	const bool replaces = part >= 0 && !fstatat(part, name + 3, &replaced, AT_SYMLINK_NOFOLLOW) && S_ISREG(replaced.st_mode);
+	const bool stored = part >= 0 && !renameat(d->tmp, temporary, part, name + 3);
+	e = ok && !stored ? errno : e;
 	if (part >= 0)
 		close(part);
-	if (kept) {
-		give_back(d, replaces ? (uint64_t)before.st_size : 0);
+	if (stored) {
+		give_back(d, replaces ? (uint64_t)replaced.st_size : 0);
 		return STK_OK;
 	}
 	if (fd >= 0)

@@ -56,11 +56,11 @@ static void *open_library(const char *name)
  * openSUSE, older RHEL, Alpine. A wheel's libcurl runs on all these systems, so it has no such path built in. */
 static const char *find_certificates(void)
 {
-	static const char *const places[] = {"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt",
+	static const char *const paths[] = {"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt",
 		"/etc/ssl/ca-bundle.pem", "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", "/etc/ssl/cert.pem"};
-	for (size_t i = 0; i < sizeof places / sizeof *places; i++)
-		if (access(places[i], R_OK) == 0)
-			return places[i];
+	for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+		if (access(paths[i], R_OK) == 0)
+			return paths[i];
 	return NULL;
 }
 
@@ -76,25 +76,25 @@ static enum stk_status choose_certificates(struct stk_curl *c, bool own, struct 
 	return STK_OK;
 }
 
-void stk__certificates_free(struct stk_certificates *kept)
+void stk__certificates_free(struct stk_certificates *loaded)
 {
-	for (struct stk_certificates *next; kept; kept = next) {
-		next = kept->next;
-		stk__free(kept->name);
-		stk__free(kept->text);
-		stk__free(kept);
+	for (struct stk_certificates *next; loaded; loaded = next) {
+		next = loaded->next;
+		stk__free(loaded->name);
+		stk__free(loaded->text);
+		stk__free(loaded);
 	}
 }
 
-/* Returns the text of a file of certificates: an element of `kept` or, if the file is new or has changed, a new element with the present text. NULL: the
+/* Returns the text of a file of certificates: an element of `loaded` or, if the file is new or has changed, a new element with the present text. NULL: the
  * file cannot be read. */
-static const struct stk_certificates *read_certificates(const char *file, struct stk_certificates **kept)
+static const struct stk_certificates *read_certificates(const char *file, struct stk_certificates **loaded)
 {
 	enum { LONGEST = 16 << 20 };
 	struct stat st;
 	if (stat(file, &st))
 		return NULL;
-	for (const struct stk_certificates *k = *kept; k; k = k->next)
+	for (const struct stk_certificates *k = *loaded; k; k = k->next)
 		if (strcmp(k->name, file) == 0 && k->changed.tv_sec == st.st_mtim.tv_sec && k->changed.tv_nsec == st.st_mtim.tv_nsec)
 			return k;
 	struct stk_certificates *k = stk__calloc(1, sizeof *k);
@@ -107,17 +107,17 @@ static const struct stk_certificates *read_certificates(const char *file, struct
 		stk__certificates_free(k);
 		return NULL;
 	}
-	k->next = *kept;
-	return *kept = k;
+	k->next = *loaded;
+	return *loaded = k;
 }
 
 /* Passes the text of a file of certificates to libcurl. If libcurl opened the file itself, child processes would inherit the descriptor, and a FIFO would block
  * it. Returns false if the file cannot be read, or if this libcurl takes no certificates from memory; the caller then passes the file's name, so that libcurl
  * opens the file or reports why it cannot. */
-static bool trust_text(const struct stk_curl *c, CURL *easy, const char *file, struct stk_certificates **kept)
+static bool trust_text(const struct stk_curl *c, CURL *easy, const char *file, struct stk_certificates **loaded)
 {
 #if LIBCURL_VERSION_NUM >= 0x074d00
-	const struct stk_certificates *k = read_certificates(file, kept);
+	const struct stk_certificates *k = read_certificates(file, loaded);
 	struct curl_blob blob = {.flags = CURL_BLOB_NOCOPY};
 	if (k) {
 		blob.data = k->text;
@@ -125,15 +125,15 @@ static bool trust_text(const struct stk_curl *c, CURL *easy, const char *file, s
 	}
 	return k && c->curl_easy_setopt(easy, CURLOPT_CAINFO_BLOB, &blob) == CURLE_OK;
 #else
-	(void)c, (void)easy, (void)file, (void)kept;
+	(void)c, (void)easy, (void)file, (void)loaded;
 	return false;
 #endif
 }
 
-CURLcode stk__curl_trust(const struct stk_curl *c, CURL *easy, const char *file, struct stk_certificates **kept)
+CURLcode stk__curl_trust(const struct stk_curl *c, CURL *easy, const char *file, struct stk_certificates **loaded)
 {
 	file = file ? file : c->certificates;
-	return !file || trust_text(c, easy, file, kept) ? CURLE_OK : c->curl_easy_setopt(easy, CURLOPT_CAINFO, file);
+	return !file || trust_text(c, easy, file, loaded) ? CURLE_OK : c->curl_easy_setopt(easy, CURLOPT_CAINFO, file);
 }
 
 /* ---- descriptors that the user's child processes must not inherit ---- */

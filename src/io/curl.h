@@ -84,10 +84,10 @@ struct stk_certificates {
 	struct timespec changed;
 };
 
-/* Sets the certificates that a request trusts: from `file`; if that is NULL, from c->certificates, or else libcurl's default. kept: a list that
- * one thread owns and that outlives the handle. */
-CURLcode stk__curl_trust(const struct stk_curl *c, CURL *easy, const char *file, struct stk_certificates **kept);
-void stk__certificates_free(struct stk_certificates *kept);
+/* Sets the certificates that a request trusts: from `file`; if that is NULL, from c->certificates, or else libcurl's default. loaded: a list of
+ * certificates that one thread owns and that outlives the handle. */
+CURLcode stk__curl_trust(const struct stk_curl *c, CURL *easy, const char *file, struct stk_certificates **loaded);
+void stk__certificates_free(struct stk_certificates *loaded);
 
 /* libcurl reports the end of a TLS connection in the same way whether the server ended TLS (close_notify) or only the TCP connection ended, as when a
  * device between the hosts cuts it. These functions ask the TLS library. Call stk__curl_expect_close before the first read of a connection. After

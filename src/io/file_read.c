@@ -191,30 +191,30 @@ static enum stk_status read_failed(struct file_read *f)
 	return stk__fail_errno(f->r->error, e, "%s: reading %zu bytes in", f->path, f->used);
 }
 
-static enum stk_status size_changed(const struct file_read *f, int64_t before, int64_t now)
+static enum stk_status size_changed(const struct file_read *f, int64_t old_size, int64_t new_size)
 {
 	const struct stk_request *r = f->r;
 	return stk__fail(r->error, STK_IO, "%s: it changed its size while it was read: %lld bytes before, %lld now", f->path,
-		(long long)(r->offset + before), (long long)(r->offset + now));
+		(long long)(r->offset + old_size), (long long)(r->offset + new_size));
 }
 
 /* Enlarges a full buffer when the end of the file has not been reached: to the size that fstat reports or, if that is too small, as for a file that grows or is
  * in /proc, by half. */
 static enum stk_status grow(struct file_read *f)
 {
-	int64_t before = f->expected;
+	int64_t old_size = f->expected;
 	enum stk_status status = stat_file(f);
 	if (status)
 		return status;
-	if (before > 0 && f->expected != before)
-		return size_changed(f, before, f->expected);
+	if (old_size > 0 && f->expected != old_size)
+		return size_changed(f, old_size, f->expected);
 	if ((status = check_size(f, f->used))) /* a file may be longer than fstat reports */
 		return status;
 	if (f->expected == 0 && f->used > STK_FILE_UNSIZED_MOST)
 		return stk__fail(
 			f->r->error, STK_LIMIT, "%s: it reports a size of 0, and gives more than %d bytes", f->path, STK_FILE_UNSIZED_MOST);
-	size_t more = f->used + f->used / 2 + 4096;
-	return reserve(f, f->expected > (int64_t)f->used ? (size_t)f->expected + 1 : more);
+	size_t capacity = f->used + f->used / 2 + 4096;
+	return reserve(f, f->expected > (int64_t)f->used ? (size_t)f->expected + 1 : capacity);
 }
 
 static enum stk_status handle_end(struct file_read *f)

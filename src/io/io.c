@@ -136,14 +136,14 @@ static int find_source(const struct stk_io *io, const char *uri)
 	size_t n = uri[0] == '/' ? 0 : scheme_length(uri);
 	if (n == 0)
 		return 0;
-	int rest = -1;
+	int fallback = -1;
 	for (int i = 0; i < io->source_count; i++) {
 		if (serves(io->sources[i].ops->scheme, uri, n))
 			return i;
 		if (strcmp(io->sources[i].ops->scheme, "*") == 0)
-			rest = i;
+			fallback = i;
 	}
-	return rest;
+	return fallback;
 }
 
 enum stk_status stk__io_add_source(struct stk_io *io, const struct stk_source_ops *ops, void *source, struct stk_error *err)
@@ -453,13 +453,13 @@ static enum stk_status check_whole(struct stk_request *r)
 
 enum stk_status stk__io_check_bytes(struct stk_request *r)
 {
-	struct stk_error why = {0};
-	enum stk_status status = r->check(r, NULL, r->data, &why);
+	struct stk_error failure = {0};
+	enum stk_status status = r->check(r, NULL, r->data, &failure);
 	if (!status)
 		return STK_OK;
 	struct stk_error *err = stk__request_error(r);
 	if (err)
-		*err = why;
+		*err = failure;
 	stk__buffer_release(r->buffer);
 	r->buffer = NULL;
 	return status;

@@ -48,7 +48,7 @@ static struct stk_request *join_children(struct stk_request *child)
 }
 
 /* Detaches r from its children, joins the children into one heap, and returns that heap. */
-static struct stk_request *leave(struct stk_request *r)
+static struct stk_request *remove_top(struct stk_request *r)
 {
 	struct stk_request *children = join_children(r->source_data);
 	r->next = NULL;
@@ -60,18 +60,18 @@ struct stk_request *stk__queue_pop(struct stk_request_queue *q)
 {
 	struct stk_request *top = q->root;
 	if (top)
-		q->root = leave(top);
+		q->root = remove_top(top);
 	return top;
 }
 
 struct stk_request *stk__queue_pop_wanted(
 	struct stk_request_queue *q, bool (*wanted)(const struct stk_request *r, const void *arg), const void *arg)
 {
-	struct stk_request_queue passed = {0};
+	struct stk_request_queue unwanted = {0};
 	struct stk_request *top;
 	while ((top = stk__queue_pop(q)) && !wanted(top, arg))
-		stk__queue_push(&passed, top);
-	q->root = join_heaps(q->root, passed.root);
+		stk__queue_push(&unwanted, top);
+	q->root = join_heaps(q->root, unwanted.root);
 	return top;
 }
 

@@ -21,7 +21,7 @@ void stk__retry_init(struct stk_retry *t, void (*again)(void *user, struct stk_r
  * callers. Call with the lock held; it is released meanwhile. */
 static void ask_parked(struct stk_retry *t)
 {
-	struct stk_request_queue rest = {0};
+	struct stk_request_queue waiting = {0};
 	const struct stk_admission *refused[CALLERS];
 	int callers = 0;
 	for (struct stk_request *r; !t->ending && (r = stk__queue_pop(&t->parked));) {
@@ -39,9 +39,9 @@ static void ask_parked(struct stk_retry *t)
 				refused[callers++] = r->admission;
 		}
 		if (waits)
-			stk__queue_push(&rest, r);
+			stk__queue_push(&waiting, r);
 	}
-	for (struct stk_request *r; (r = stk__queue_pop(&rest));)
+	for (struct stk_request *r; (r = stk__queue_pop(&waiting));)
 		stk__queue_push(&t->parked, r);
 }
 

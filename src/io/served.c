@@ -60,17 +60,17 @@ enum stk_status stk__served_push(struct stk_served *q, struct stk_request *r, st
 
 bool stk__served_remove(struct stk_served *q, struct stk_request *r)
 {
-	const bool waits = stk__queue_remove(&q->queue, r);
-	q->waiting -= waits;
-	return waits;
+	const bool removed = stk__queue_remove(&q->queue, r);
+	q->waiting -= removed;
+	return removed;
 }
 
 struct stk_request_queue stk__served_take_all(struct stk_served *q)
 {
-	struct stk_request_queue all = {0};
+	struct stk_request_queue taken = {0};
 	for (struct stk_request *r; (r = stk__queue_pop(&q->queue)); q->waiting--)
-		stk__queue_push(&all, r);
-	return all;
+		stk__queue_push(&taken, r);
+	return taken;
 }
 
 void stk__served_wait(struct stk_served *q)

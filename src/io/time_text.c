@@ -121,9 +121,9 @@ bool stk__http_date(const char *text, size_t n, int64_t *out)
 	struct parts p = {0};
 	for (int i = 0; i < 7; i++) {
 		char brief[4] = {days[i][0], days[i][1], days[i][2], '\0'};
-		struct reader whole = {text, text + n}, r = whole;
-		if (take(&whole, days[i]))
-			return long_form(whole, &p, out);
+		struct reader with_day = {text, text + n}, r = with_day;
+		if (take(&with_day, days[i]))
+			return long_form(with_day, &p, out);
 		if (take(&r, brief))
 			return fixed_form(r, &p, out) || asctime_form(r, &p, out);
 	}
@@ -151,15 +151,15 @@ bool stk__iso_time(const char *text, size_t n, int64_t *out)
 {
 	struct parts p = {0};
 	struct reader r = {text, text + n};
-	int64_t ahead;
+	int64_t offset;
 	if (!take_year(&r, 4, &p) || !take(&r, "-") || !take_digits(&r, 2, &p.month) || !take(&r, "-") || !take_digits(&r, 2, &p.day) ||
 		!(take(&r, "T") || take(&r, " ")) || !take_clock(&r, &p))
 		return false;
 	if (take(&r, "."))
 		while (r.at < r.end && *r.at >= '0' && *r.at <= '9')
 			r.at++;
-	if (!take_offset(&r, &ahead) || !end_at(&r, &p, out))
+	if (!take_offset(&r, &offset) || !end_at(&r, &p, out))
 		return false;
-	*out -= ahead;
+	*out -= offset;
 	return true;
 }

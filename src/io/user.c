@@ -68,51 +68,51 @@ static void unref(struct user_source *s)
 	stk__free(s);
 }
 
-static void drop(struct stk_fetched *got)
+static void drop(struct stk_fetched *fetched)
 {
-	if (got->mapped)
-		stk__unmap(got->data, got->mapped);
+	if (fetched->mapped)
+		stk__unmap(fetched->data, fetched->mapped);
 	else
-		stk__free(got->data);
-	*got = (struct stk_fetched){0};
+		stk__free(fetched->data);
+	*fetched = (struct stk_fetched){0};
 }
 
 void *stk_fetch_room(const struct stk_fetch_call *fetch, size_t size)
 {
 	if (!fetch || !fetch->out || size == SIZE_MAX)
 		return NULL;
-	struct stk_fetched *got = fetch->out;
-	drop(got);
-	got->mapped = size >= LARGE ? size : 0;
-	got->data = got->mapped ? stk__map(size) : stk__alloc(size + 1);
-	got->size = got->data ? size : 0;
-	return got->data;
+	struct stk_fetched *fetched = fetch->out;
+	drop(fetched);
+	fetched->mapped = size >= LARGE ? size : 0;
+	fetched->data = fetched->mapped ? stk__map(size) : stk__alloc(size + 1);
+	fetched->size = fetched->data ? size : 0;
+	return fetched->data;
 }
 
 /* ---- an answer ---- */
 
 /* Checks the number of bytes, copies them to the request, and frees the answer at once, so that a large object has two copies only briefly. */
-static enum stk_status take_answer(struct stk_io *io, struct stk_request *r, struct stk_fetched *got)
+static enum stk_status take_answer(struct stk_io *io, struct stk_request *r, struct stk_fetched *fetched)
 {
 	const int shown = stk__uri_shown(r->uri);
-	if (r->length >= 0 && got->size < (size_t)r->length)
+	if (r->length >= 0 && fetched->size < (size_t)r->length)
 		return stk__fail(r->error, STK_CORRUPT, "%.*s: %lld bytes from byte %lld were asked for, and the fetch function gave %zu",
-			shown, r->uri, (long long)r->length, (long long)r->offset, got->size);
-	if (r->length >= 0 && got->size > (size_t)r->length) {
+			shown, r->uri, (long long)r->length, (long long)r->offset, fetched->size);
+	if (r->length >= 0 && fetched->size > (size_t)r->length) {
 		r->no_retry = true;
 		return stk__fail(r->error, STK_IO, "%.*s: %lld bytes were asked for, and the fetch function gave %zu", shown, r->uri,
-			(long long)r->length, got->size);
+			(long long)r->length, fetched->size);
 	}
-	if (r->max_bytes && got->size > r->max_bytes)
-		return stk__fail_memory_limit(r->error, got->size, r->max_bytes);
+	if (r->max_bytes && fetched->size > r->max_bytes)
+		return stk__fail_memory_limit(r->error, fetched->size, r->max_bytes);
 	struct stk_buffer *b;
-	uint8_t *data = stk__request_memory(io, r, got->size, &b);
+	uint8_t *data = stk__request_memory(io, r, fetched->size, &b);
 	if (!data)
-		return stk__fail(r->error, STK_NO_MEMORY, "%.*s: no memory for its %zu bytes", shown, r->uri, got->size);
-	if (got->size)
-		memcpy(data, got->data, got->size);
-	const size_t size = got->size;
-	drop(got);
+		return stk__fail(r->error, STK_NO_MEMORY, "%.*s: no memory for its %zu bytes", shown, r->uri, fetched->size);
+	if (fetched->size)
+		memcpy(data, fetched->data, fetched->size);
+	const size_t size = fetched->size;
+	drop(fetched);
 	memset(data + size, 0, SLACK);
 	if (r->object)
 		*r->object = (struct stk_object){.size = r->length < 0 ? r->offset + (int64_t)size : -1};
@@ -257,15 +257,15 @@ static void cancel(void *source, struct stk_request *r)
 {
 	struct user_source *s = source;
 	pthread_mutex_lock(&s->served.lock);
-	bool mine = stk__served_remove(&s->served, r) || stk__queue_remove(&s->unsized, r);
-	for (struct job *j = s->jobs; j && !mine; j = j->next)
+	bool removed = stk__served_remove(&s->served, r) || stk__queue_remove(&s->unsized, r);
+	for (struct job *j = s->jobs; j && !removed; j = j->next)
 		if (j->r == r) {
 			j->r = NULL;
-			mine = true;
+			removed = true;
 		}
 	release_unsized(s);
 	pthread_mutex_unlock(&s->served.lock);
-	if (mine)
+	if (removed)
 		stk__io_finish(s->io, r, stk__request_cancelled(r));
 }
 

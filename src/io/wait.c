@@ -41,16 +41,16 @@ void stk__requests_submit(struct stk_requests *q, struct stk_request *r)
 static bool wait_some(struct stk_requests *q, const struct stk_access *access)
 {
 	enum { SLICE_NS = 50000000 };
-	struct timespec until;
+	struct timespec deadline;
 	if (!access || !access->interrupted) {
 		pthread_cond_wait(&q->ended_cond, &q->lock);
 		return true;
 	}
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_nsec += SLICE_NS;
-	until.tv_sec += until.tv_nsec / 1000000000;
-	until.tv_nsec %= 1000000000;
-	if (!pthread_cond_timedwait(&q->ended_cond, &q->lock, &until))
+	clock_gettime(CLOCK_REALTIME, &deadline);
+	deadline.tv_nsec += SLICE_NS;
+	deadline.tv_sec += deadline.tv_nsec / 1000000000;
+	deadline.tv_nsec %= 1000000000;
+	if (!pthread_cond_timedwait(&q->ended_cond, &q->lock, &deadline))
 		return true;
 	pthread_mutex_unlock(&q->lock);
 	const bool on = !access->interrupted(access->user);
