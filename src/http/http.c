@@ -61,10 +61,10 @@ static void cancel(void *source, struct stk_request *r)
 	struct stk_http_source *s = source;
 	stk__split_cancel(s->io, &s->pieces, r);
 	pthread_mutex_lock(&s->lock);
-	bool waits = stk__queue_remove(&s->queue, r);
-	int loops = waits ? 0 : s->loop_count;
+	bool removed = stk__queue_remove(&s->queue, r);
+	int loops = removed ? 0 : s->loop_count;
 	pthread_mutex_unlock(&s->lock);
-	if (waits)
+	if (removed)
 		stk__io_finish(s->io, r, stk__request_cancelled(r));
 	for (int i = 0; i < loops; i++)
 		if (!atomic_exchange(&s->loops[i].look_at_cancelled, true))
@@ -157,11 +157,11 @@ static void share_descriptors(struct stk_http_source *s)
 {
 	enum { MANY = 1 << 16, FEW = 256, OF_LOOP = 2, LEAST = STK_CURL_MULTI_FDS + 1 };
 	struct rlimit files;
-	int all = getrlimit(RLIMIT_NOFILE, &files) || files.rlim_cur > MANY ? MANY : (int)files.rlim_cur;
-	s->settings.threads = all < FEW ? 1 : s->settings.threads;
-	s->most_fds = all / 2 / s->settings.threads - OF_LOOP;
+	int limit = getrlimit(RLIMIT_NOFILE, &files) || files.rlim_cur > MANY ? MANY : (int)files.rlim_cur;
+	s->settings.threads = limit < FEW ? 1 : s->settings.threads;
+	s->most_fds = limit / 2 / s->settings.threads - OF_LOOP;
 	s->most_fds = s->most_fds > LEAST ? s->most_fds : LEAST;
-	s->last_fd = all - all / 4;
+	s->last_fd = limit - limit / 4;
 	const int connections = s->most_fds * s->settings.threads;
 	s->settings.requests = s->settings.requests < connections ? s->settings.requests : connections;
 }

@@ -22,19 +22,19 @@ enum { LOOK_UPS = 4, KEPT_DIALERS = 64, FEW = 2, OF_SOCKET = 1 };
 
 static void link_in(struct stk_connection **list, struct stk_connection *c)
 {
-	c->before = NULL;
+	c->previous = NULL;
 	c->next = *list;
 	if (c->next)
-		c->next->before = c;
+		c->next->previous = c;
 	*list = c;
 }
 
 static void unlink_from(struct stk_connection **list, struct stk_connection *c)
 {
-	*(c->before ? &c->before->next : list) = c->next;
+	*(c->previous ? &c->previous->next : list) = c->next;
 	if (c->next)
-		c->next->before = c->before;
-	c->next = c->before = NULL;
+		c->next->previous = c->previous;
+	c->next = c->previous = NULL;
 }
 
 /* ---- descriptors ---- */
@@ -44,11 +44,11 @@ static bool own_fd(struct stk_http_loop *l, int fd, struct stk_connection *c)
 {
 	if (fd >= l->fd_count) {
 		int count = fd + 64 + fd / 2;
-		struct stk_connection **more = stk__realloc(l->by_fd, (size_t)count * sizeof(*more));
-		if (!more)
+		struct stk_connection **grown = stk__realloc(l->by_fd, (size_t)count * sizeof(*grown));
+		if (!grown)
 			return false;
-		memset(more + l->fd_count, 0, (size_t)(count - l->fd_count) * sizeof(*more));
-		l->by_fd = more;
+		memset(grown + l->fd_count, 0, (size_t)(count - l->fd_count) * sizeof(*grown));
+		l->by_fd = grown;
 		l->fd_count = count;
 	}
 	l->by_fd[fd] = c;
@@ -72,21 +72,21 @@ static void unwatch(struct stk_http_loop *l, int fd)
 
 /* ---- opening ---- */
 
-/* Called by curl while it opens a connection: begins to watch the socket for the events that `what` names, or stops watching it. */
-static int on_socket(CURL *easy, curl_socket_t fd, int what, void *user, void *known)
+/* Called by curl while it opens a connection: begins to watch the socket for the given events, or stops watching it. */
+static int on_socket(CURL *easy, curl_socket_t fd, int events, void *user, void *known)
 {
 	struct stk_dialer *d = user;
 	struct stk_connection *c = d->connection;
 	(void)easy, (void)known;
 	if (!c || (c->fd >= 0 && c->fd == fd))
 		return 0;
-	if (d->looks_up && what != CURL_POLL_REMOVE)
+	if (d->looks_up && events != CURL_POLL_REMOVE)
 		stk__curl_close_on_exec(&c->loop->source->curl, fd);
-	if (what == CURL_POLL_REMOVE) {
+	if (events == CURL_POLL_REMOVE) {
 		unwatch(c->loop, fd);
 		return 0;
 	}
-	return watch(c->loop, fd, (what & CURL_POLL_IN ? EPOLLIN : 0u) | (what & CURL_POLL_OUT ? EPOLLOUT : 0u), c) ? 0 : -1;
+	return watch(c->loop, fd, (events & CURL_POLL_IN ? EPOLLIN : 0u) | (events & CURL_POLL_OUT ? EPOLLOUT : 0u), c) ? 0 : -1;
 }
 
 static int on_timer(CURLM *multi, long ms, void *user)
@@ -112,14 +112,14 @@ static curl_socket_t open_socket(void *user, curlsocktype purpose, struct curl_s
 	struct stk_http_loop *l = d->loop;
 	end_lookup(d);
 	curl_socket_t fd = stk__curl_open_socket(NULL, purpose, address);
-	const int why = errno;
+	const int open_errno = errno;
 	if (fd >= l->source->last_fd && l->connections > FEW) {
 		close(fd);
 		fd = CURL_SOCKET_BAD;
 		d->starved = true;
 		return fd;
 	}
-	d->starved |= fd < 0 && (why == EMFILE || why == ENFILE);
+	d->starved |= fd < 0 && (open_errno == EMFILE || open_errno == ENFILE);
 	l->fds += fd >= 0;
 	return fd;
 }
@@ -347,16 +347,16 @@ static struct stk_connection *find_idle(struct stk_http_loop *l, const struct st
 {
 	for (struct stk_connection *c = l->idle_connections, *next; c; c = next) {
 		next = c->next;
-		const bool fits = c->key.length == key->length && memcmp(c->key.s, key->s, key->length) == 0;
-		if (now - c->idle_ns > LONGEST_IDLE_NS || (fits && !is_silent(c)))
+		const bool same_key = c->key.length == key->length && memcmp(c->key.s, key->s, key->length) == 0;
+		if (now - c->idle_ns > LONGEST_IDLE_NS || (same_key && !is_silent(c)))
 			close_idle(c);
-		else if (fits)
+		else if (same_key)
 			return c;
 	}
 	return NULL;
 }
 
-static bool fits(struct stk_http_loop *l)
+static bool has_descriptors(struct stk_http_loop *l)
 {
 	while (l->fds + OF_SOCKET > l->most_fds && l->dialer_count > 1)
 		drop_dialer(l);
@@ -366,7 +366,7 @@ static bool fits(struct stk_http_loop *l)
 /* Closes the connections that have been idle the longest until one more may be opened, or none is idle. */
 static void close_surplus(struct stk_http_loop *l)
 {
-	while (l->idle_connections && (l->connections >= l->source->settings.requests || !fits(l))) {
+	while (l->idle_connections && (l->connections >= l->source->settings.requests || !has_descriptors(l))) {
 		struct stk_connection *last = l->idle_connections;
 		while (last->next)
 			last = last->next;
@@ -381,9 +381,9 @@ bool stk__connections_have_room(struct stk_http_loop *l, int64_t now)
 	if (l->looking_up >= LOOK_UPS || now < l->starved_until_ns)
 		return false;
 	if (l->connections <= FEW)
-		return !l->connections || fits(l);
+		return !l->connections || has_descriptors(l);
 	const int next = stk__lowest_free_fd();
-	return fits(l) && next >= 0 && next < l->source->last_fd;
+	return has_descriptors(l) && next >= 0 && next < l->source->last_fd;
 }
 
 bool stk__connection_take(struct stk_transfer *t, const struct stk_route *to, bool fresh, const struct stk_connection_user *user)
@@ -450,16 +450,17 @@ ssize_t stk__connection_send(struct stk_connection *c, const void *bytes, size_t
 
 ssize_t stk__connection_recv(struct stk_connection *c, void *bytes, size_t n)
 {
-	size_t got = 0;
+	size_t received = 0;
 	if (c->tls) {
 		const struct stk_curl *curl = &c->loop->source->curl;
 		if (!c->strict)
 			/* called only now, because libcurl does not know the connection before the first bytes were sent */
 			stk__curl_expect_close(curl, c->dialer->curl_handle);
 		c->strict = true;
-		CURLcode code = curl->curl_easy_recv(c->dialer->curl_handle, bytes, n, &got);
-		return code == CURLE_OK && !got && n && !stk__curl_tls_ended(curl, c->dialer->curl_handle) ? STK_CUT
-													   : bytes_or_failure(code, got);
+		CURLcode code = curl->curl_easy_recv(c->dialer->curl_handle, bytes, n, &received);
+		return code == CURLE_OK && !received && n && !stk__curl_tls_ended(curl, c->dialer->curl_handle)
+			       ? STK_CUT
+			       : bytes_or_failure(code, received);
 	}
 	ssize_t done = recv(c->fd, bytes, n, MSG_DONTWAIT);
 	return done >= 0 ? done : errno == EAGAIN || errno == EINTR ? STK_WOULD_BLOCK : STK_BROKEN;
@@ -515,9 +516,9 @@ void stk__connection_timers(struct stk_http_loop *l, int64_t now)
 
 int64_t stk__connection_due(const struct stk_http_loop *l)
 {
-	int64_t due = -1;
+	int64_t next_ns = -1;
 	for (const struct stk_connection *c = l->opening; c; c = c->next)
-		if (c->dialer->timer_ns >= 0 && (due < 0 || c->dialer->timer_ns < due))
-			due = c->dialer->timer_ns;
-	return due;
+		if (c->dialer->timer_ns >= 0 && (next_ns < 0 || c->dialer->timer_ns < next_ns))
+			next_ns = c->dialer->timer_ns;
+	return next_ns;
 }

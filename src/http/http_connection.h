@@ -38,7 +38,7 @@ struct stk_connection_user {
 };
 
 struct stk_connection {
-	struct stk_connection *next, *before; /* links the list of opening or of idle connections */
+	struct stk_connection *next, *previous; /* links the list of opening or of idle connections */
 	struct stk_http_loop *loop;
 	struct stk_transfer *transfer; /* the transfer that uses the connection; NULL: idle */
 	const struct stk_connection_user *user;

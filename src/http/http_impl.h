@@ -142,7 +142,7 @@ struct stk_transfer {
 	bool starved;          /* true if no descriptor was free for the connection */
 	bool stale;            /* true if the server may have closed the idle connection already; the request is then repeated */
 	size_t window_bytes;   /* number of bytes received since `window_ns` */
-	struct stk_transfer *before;
+	struct stk_transfer *previous;
 	/* the object's bytes from all responses so far */
 	uint8_t *data;
 	size_t capacity, used;     /* size of the memory at `data`; number of bytes of the object in it */
@@ -188,8 +188,8 @@ STK_MUST_USE enum stk_status stk__transfer_check_pace(struct stk_transfer *t, in
 void stk__transfer_receive(struct stk_transfer *t);
 /* Notes that the response has ended or cannot end. The loop handles that after it has served all ready descriptors. */
 void stk__transfer_ended(struct stk_transfer *t, CURLcode code, const char *why);
-/* Notes that the transfer's connection delivers nothing more. how: 0 (the server has ended its output), STK_BROKEN or STK_CUT. */
-void stk__transfer_disconnected(struct stk_transfer *t, ssize_t how);
+/* Notes that the transfer's connection delivers nothing more. result: 0 (the server has ended its output), STK_BROKEN or STK_CUT. */
+void stk__transfer_disconnected(struct stk_transfer *t, ssize_t result);
 /* Asks again whether the bytes of a transfer that waits for memory are admitted, and continues if so. Returns false if they are not. */
 bool stk__transfer_continue(struct stk_transfer *t);
 /* Abandons the transfer and its connection. */

@@ -63,16 +63,16 @@ uint64_t stk__http_endpoint_hash(const struct stk_http_account *a)
 static void use_account(struct stk_http_source *s, struct stk_http_account *a, const struct stk_http_account *replaced)
 {
 	pthread_mutex_lock(&s->lock);
-	struct stk_http_account *before = s->account;
-	if (replaced && before != replaced) {
-		before = a;
+	struct stk_http_account *old = s->account;
+	if (replaced && old != replaced) {
+		old = a;
 	} else {
-		a->aws.number = before->aws.number + 1;
+		a->aws.number = old->aws.number + 1;
 		atomic_store(&s->endpoint_hash, stk__http_endpoint_hash(a));
 		s->account = a;
 	}
 	pthread_mutex_unlock(&s->lock);
-	stk__http_account_unref(before);
+	stk__http_account_unref(old);
 }
 
 /* ---- renewal ---- */
@@ -94,19 +94,19 @@ static struct stk_http_account *renewed(struct stk_http_source *s, const struct 
 static void *keep_keys(void *arg)
 {
 	struct stk_http_source *s = arg;
-	int64_t asked = 0;
+	int64_t last_attempt = 0;
 	pthread_mutex_lock(&s->lock);
 	while (!atomic_load(&s->ending)) {
-		int64_t expires = s->account->aws.expires, due = s->keys_refused ? 0 : expires - EARLY_S,
-			not_before = asked + (s->keys_refused ? SOON_S : AGAIN_S);
-		due = due > not_before ? due : not_before;
+		int64_t expires = s->account->aws.expires, renew_at = s->keys_refused ? 0 : expires - EARLY_S,
+			not_before = last_attempt + (s->keys_refused ? SOON_S : AGAIN_S);
+		renew_at = renew_at > not_before ? renew_at : not_before;
 		if (!expires) {
 			pthread_cond_wait(&s->keeper_wake, &s->lock);
 			continue;
 		}
-		if (due > (int64_t)time(NULL)) {
-			struct timespec until = {due, 0};
-			pthread_cond_timedwait(&s->keeper_wake, &s->lock, &until);
+		if (renew_at > (int64_t)time(NULL)) {
+			struct timespec deadline = {renew_at, 0};
+			pthread_cond_timedwait(&s->keeper_wake, &s->lock, &deadline);
 			continue;
 		}
 		s->keys_refused = false;
@@ -116,7 +116,7 @@ static void *keep_keys(void *arg)
 			use_account(s, n, a);
 		stk__http_account_unref(a);
 		pthread_mutex_lock(&s->lock);
-		asked = (int64_t)time(NULL);
+		last_attempt = (int64_t)time(NULL);
 	}
 	pthread_mutex_unlock(&s->lock);
 	return NULL;
@@ -158,19 +158,19 @@ void stk__http_keeper_join(struct stk_http_source *s)
 /* Copies the keys of the current account to `a` if both have the same issuer settings and the keys stay valid for EARLY_S seconds. Returns whether it did. */
 static bool copy_current_keys(struct stk_http_source *s, struct stk_http_account *a)
 {
-	struct stk_http_account *before = stk__http_account(s);
-	const struct stk_aws_settings *b = &before->aws;
-	bool fresh = b->key && b->expires > (int64_t)time(NULL) + EARLY_S && stk__aws_issuer_equal(&b->issuer, &a->aws.issuer);
-	if (fresh) {
+	struct stk_http_account *old = stk__http_account(s);
+	const struct stk_aws_settings *b = &old->aws;
+	bool usable = b->key && b->expires > (int64_t)time(NULL) + EARLY_S && stk__aws_issuer_equal(&b->issuer, &a->aws.issuer);
+	if (usable) {
 		a->aws.key = stk__strdup(b->key);
 		a->aws.secret = stk__secret_copy(b->secret);
 		a->aws.token = stk__secret_copy(b->token);
 		a->aws.expires = b->expires;
 		a->aws.origin = b->origin;
-		fresh = a->aws.key && a->aws.secret;
+		usable = a->aws.key && a->aws.secret;
 	}
-	stk__http_account_unref(before);
-	return fresh;
+	stk__http_account_unref(old);
+	return usable;
 }
 
 static void issue_keys(struct stk_http_source *s, struct stk_http_account *a, const struct stk_access *access)

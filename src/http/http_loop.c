@@ -19,9 +19,9 @@ enum { EVENTS = 256, LOOK_NS = 20000000 };
 
 static void unlink_active(struct stk_transfer *t)
 {
-	*(t->before ? &t->before->next : &t->loop->active) = t->next;
+	*(t->previous ? &t->previous->next : &t->loop->active) = t->next;
 	if (t->next)
-		t->next->before = t->before;
+		t->next->previous = t->previous;
 }
 
 /* Detaches the transfer from its request and makes it idle. Its twin continues. */
@@ -101,10 +101,10 @@ static struct stk_transfer *take_transfer(struct stk_http_loop *l, struct stk_re
 	t->first = r->offset;
 	t->length = stk__http_span(r);
 	t->begun_ns = begun_ns;
-	t->before = NULL;
+	t->previous = NULL;
 	t->next = l->active;
 	if (l->active)
-		l->active->before = t;
+		l->active->previous = t;
 	l->active = t;
 	return t;
 }
@@ -128,17 +128,17 @@ static void begin(struct stk_http_loop *l, struct stk_request *r)
 static bool hedge(struct stk_transfer *t, int64_t now)
 {
 	struct stk_http_source *s = t->loop->source;
-	const bool both = t->twin;
-	if (both && t->twin->window_ns < t->window_ns)
+	const bool hedged = t->twin;
+	if (hedged && t->twin->window_ns < t->window_ns)
 		t = t->twin;
-	if (both)
+	if (hedged)
 		drop(t->twin);
 	if (!stk__connections_have_room(t->loop, now) || !stk__http_begin_hedge(s, now))
-		return both;
+		return hedged;
 	struct stk_transfer *twin = take_transfer(t->loop, t->r, t->begun_ns);
 	if (!twin) {
 		stk__http_end_hedge(s);
-		return both;
+		return hedged;
 	}
 	t->twin = twin;
 	twin->twin = t;
@@ -146,7 +146,7 @@ static bool hedge(struct stk_transfer *t, int64_t now)
 	twin->hedges = t->hedges;
 	if (stk__transfer_begin(twin))
 		retire(twin);
-	return both;
+	return hedged;
 }
 
 /* Handles the transfers that have ended since the last call. */
@@ -166,11 +166,11 @@ static void handle_ended(struct stk_http_loop *l)
 			stk__http_requeue(l->source, l, r, stk__clock_ns());
 			continue;
 		}
-		bool again = false;
-		enum stk_status status = stk__http_verdict(t, &again);
-		if (!status && again)
+		bool repeat = false;
+		enum stk_status status = stk__http_verdict(t, &repeat);
+		if (!status && repeat)
 			status = stk__transfer_begin(t);
-		if (status || !again)
+		if (status || !repeat)
 			end(t, status);
 	}
 }
@@ -233,16 +233,16 @@ static void check_transfers(struct stk_http_loop *l, enum cancelled which)
 
 static int timeout_ms(const struct stk_http_loop *l, int64_t look_ns)
 {
-	int64_t until = l->active ? look_ns : -1, due = stk__connection_due(l);
-	if (l->starved_until_ns > l->round_ns && (until < 0 || l->starved_until_ns < until))
-		until = l->starved_until_ns;
-	if (due >= 0 && (until < 0 || due < until))
-		until = due;
+	int64_t wake_ns = l->active ? look_ns : -1, timer_ns = stk__connection_due(l);
+	if (l->starved_until_ns > l->round_ns && (wake_ns < 0 || l->starved_until_ns < wake_ns))
+		wake_ns = l->starved_until_ns;
+	if (timer_ns >= 0 && (wake_ns < 0 || timer_ns < wake_ns))
+		wake_ns = timer_ns;
 	if (l->ended)
 		return 0;
-	if (until < 0)
+	if (wake_ns < 0)
 		return -1;
-	int64_t wait = until - stk__clock_ns();
+	int64_t wait = wake_ns - stk__clock_ns();
 	return wait > 0 ? (int)((wait + 999999) / 1000000) : 0;
 }
 
@@ -261,10 +261,10 @@ static void serve(struct stk_http_loop *l, const struct epoll_event *events, int
 
 static void pause_reading(const struct stk_http_loop *l)
 {
-	int64_t until = l->round_ns + stk__rest_pause(l);
-	if (until < stk__clock_ns() + 50000)
+	int64_t end_ns = l->round_ns + stk__rest_pause(l);
+	if (end_ns < stk__clock_ns() + 50000)
 		return;
-	struct timespec t = {until / 1000000000, until % 1000000000};
+	struct timespec t = {end_ns / 1000000000, end_ns % 1000000000};
 	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
 }
 

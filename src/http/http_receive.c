@@ -30,16 +30,16 @@ void stk__transfer_ended(struct stk_transfer *t, CURLcode code, const char *why)
 
 /* Handles the end of the connection. A body without a length is complete only if the server itself closed the connection: after a reset or a cut TLS
  * connection, bytes may be missing. Sets t->stale if a reused connection ended before any byte of the answer: the request is then sent again. */
-void stk__transfer_disconnected(struct stk_transfer *t, ssize_t how)
+void stk__transfer_disconnected(struct stk_transfer *t, ssize_t result)
 {
-	if (!how && stk__response_closed(&t->response)) {
+	if (!result && stk__response_closed(&t->response)) {
 		stk__transfer_ended(t, CURLE_OK, "");
 		return;
 	}
 	t->stale = t->connection->used && !t->response_begun;
-	if (how == STK_BROKEN)
+	if (result == STK_BROKEN)
 		stk__transfer_ended(t, CURLE_RECV_ERROR, "the server reset the connection");
-	else if (how == STK_CUT && t->has_body_memory)
+	else if (result == STK_CUT && t->has_body_memory)
 		stk__transfer_ended(
 			t, CURLE_PARTIAL_FILE, "the connection ended without the end of TLS (close_notify): the answer may be cut");
 	else
@@ -134,11 +134,11 @@ static enum stk_status fail_changed(const struct stk_transfer *t)
 /* Writes the requested bytes in words to `text`, and returns it: "all of it", "the bytes from 5 on", "the bytes from 5 to 9". */
 static const char *asked_for(const struct stk_transfer *t, char text[64])
 {
-	const int64_t at = t->first + (int64_t)t->used;
+	const int64_t next = t->first + (int64_t)t->used;
 	if (t->length > 0)
-		snprintf(text, 64, "the bytes from %lld to %lld", (long long)at, (long long)(t->first + t->length - 1));
-	else if (at > 0)
-		snprintf(text, 64, "the bytes from %lld on", (long long)at);
+		snprintf(text, 64, "the bytes from %lld to %lld", (long long)next, (long long)(t->first + t->length - 1));
+	else if (next > 0)
+		snprintf(text, 64, "the bytes from %lld on", (long long)next);
 	else
 		snprintf(text, 64, "all of it");
 	return text;
@@ -147,7 +147,7 @@ static const char *asked_for(const struct stk_transfer *t, char text[64])
 static enum stk_status fail_other_part(const struct stk_transfer *t)
 {
 	const struct stk_response *p = &t->response.message;
-	char asked[64], sent[96] = "a part without saying which";
+	char requested[64], sent[96] = "a part without saying which";
 	char size[32] = "*";
 	if (p->size >= 0)
 		snprintf(size, sizeof size, "%lld", (long long)p->size);
@@ -156,7 +156,7 @@ static enum stk_status fail_other_part(const struct stk_transfer *t)
 	else if (p->first >= 0)
 		snprintf(sent, sizeof sent, "the bytes from %lld to %lld of %s", (long long)p->first, (long long)p->last, size);
 	return stk__fail(stk__request_error(t->r), STK_IO, "%.*s: asked for %s, the server sends %s (answer 206)", SHOWN(t),
-		asked_for(t, asked), sent);
+		asked_for(t, requested), sent);
 }
 
 /* Returns whether a 206 answer begins at the next requested byte and contains no byte after the last requested one. If the request is for all bytes to the
@@ -165,8 +165,8 @@ static bool is_part_asked(const struct stk_transfer *t)
 {
 	const struct stk_response *p = &t->response.message;
 	const int64_t end = t->length > 0 ? t->first + t->length : p->size; /* offset of the first byte after the requested ones */
-	const int64_t at = t->first + (int64_t)t->used;
-	if ((t->length <= 0 && !at) || p->multipart || p->first != at || end < 0 ||
+	const int64_t next = t->first + (int64_t)t->used;
+	if ((t->length <= 0 && !next) || p->multipart || p->first != next || end < 0 ||
 		p->last >= end) /* a server must send the whole object if no range was requested */
 		return false;
 	return t->length > 0 || p->last == end - 1;
@@ -223,10 +223,10 @@ static enum stk_status begin_object(struct stk_transfer *t)
 	enum stk_status status = stk__io_check_size(t->r, stk__request_error(t->r));
 	if (status)
 		return status;
-	int64_t there = p->status == 206 ? p->last - p->first + 1 : p->length < 0 ? -1 : p->length > t->skip ? p->length - t->skip : 0;
-	if (p->status == 200 && t->length >= 0 && there >= 0 && there < t->length)
+	int64_t body_size = p->status == 206 ? p->last - p->first + 1 : p->length < 0 ? -1 : p->length > t->skip ? p->length - t->skip : 0;
+	if (p->status == 200 && t->length >= 0 && body_size >= 0 && body_size < t->length)
 		return stk__http_fail_short(t);
-	t->expected = t->length >= 0 ? t->length : there;
+	t->expected = t->length >= 0 ? t->length : body_size;
 	status = check_size(t, t->expected > 0 ? (uint64_t)t->expected : 0);
 	return status ? status : reserve(t, t->expected >= 0 ? (size_t)t->expected : FIRST_SIZE);
 }
@@ -302,12 +302,12 @@ static bool take_content(struct stk_transfer *t, const char *bytes, size_t n)
 	size_t skip = (size_t)(t->skip < (int64_t)n ? t->skip : (int64_t)n);
 	t->skip -= (int64_t)skip;
 	take -= skip;
-	const bool over = t->end_used >= 0 && take > (size_t)t->end_used - t->used;
-	if (over && t->response.message.status == 206) {
+	const bool surplus = t->end_used >= 0 && take > (size_t)t->end_used - t->used;
+	if (surplus && t->response.message.status == 206) {
 		t->failed = fail_too_long(t);
 		return false;
 	}
-	if (over)
+	if (surplus)
 		take = (size_t)t->end_used - t->used;
 	else if (t->expected < 0 && (t->failed = check_growth(t, take)))
 		return false;
@@ -376,8 +376,8 @@ static void *find_destination(const struct stk_transfer *t, bool *direct, size_t
 	const struct stk_response_reader *p = &t->response;
 	*direct = p->state == STK_RESPONSE_IN_CONTENT && is_object_data(t) && t->end_used > (int64_t)t->used && !t->skip;
 	if (*direct) {
-		size_t left = (size_t)t->end_used - t->used;
-		*capacity = p->content_left >= 0 && (uint64_t)p->content_left < left ? (size_t)p->content_left : left;
+		size_t space = (size_t)t->end_used - t->used;
+		*capacity = p->content_left >= 0 && (uint64_t)p->content_left < space ? (size_t)p->content_left : space;
 		return t->data + t->used;
 	}
 	/* a large body: reads little with the header, so that most of the body goes directly into its memory */

@@ -164,33 +164,33 @@ static int hex(char c)
 /* Appends the line of the request's header that logs in to the proxy. user: n bytes from the proxy's URL, such as "user:pass%77ord". */
 static void authorize(struct stk_text *out, const char *user, size_t n)
 {
-	uint8_t plain[512];
+	uint8_t decoded[512];
 	size_t size = 0;
-	for (size_t i = 0; i < n && size < sizeof plain; i++) {
+	for (size_t i = 0; i < n && size < sizeof decoded; i++) {
 		const bool coded = user[i] == '%' && i + 2 < n && hex(user[i + 1]) >= 0 && hex(user[i + 2]) >= 0;
-		plain[size++] = coded ? (uint8_t)(hex(user[i + 1]) * 16 + hex(user[i + 2])) : (uint8_t)user[i];
+		decoded[size++] = coded ? (uint8_t)(hex(user[i + 1]) * 16 + hex(user[i + 2])) : (uint8_t)user[i];
 		i += coded ? 2 : 0;
 	}
 	stk__text_add(out, "Proxy-Authorization: Basic ");
-	add_base64(out, plain, size);
+	add_base64(out, decoded, size);
 	stk__text_add(out, "\r\n");
 }
 
 /* Directs the route to an HTTP proxy. libcurl connects to it like to a server and does not know that it is a proxy; the requests contain whole URLs instead. */
 static void use_http_proxy(struct stk_route *r, const char *proxy)
 {
-	const char *scheme = strstr(proxy, "://"), *rest = scheme ? scheme + 3 : proxy;
-	size_t n = strcspn(rest, "/");
-	const char *at = memrchr(rest, '@', n), *host = at ? at + 1 : rest;
+	const char *scheme = strstr(proxy, "://"), *authority = scheme ? scheme + 3 : proxy;
+	size_t n = strcspn(authority, "/");
+	const char *at = memrchr(authority, '@', n), *host = at ? at + 1 : authority;
 	r->tls = scheme && strncasecmp(proxy, "https:", 6) == 0;
-	size_t size = n - (size_t)(host - rest);
+	size_t size = n - (size_t)(host - authority);
 	const char *bracket = memrchr(host, ']', size);
 	const bool port = memchr(bracket ? bracket : host, ':', size - (bracket ? (size_t)(bracket - host) : 0));
 	stk__text_add(&r->url, "%s://%.*s%s", r->tls ? "https" : "http", (int)size, host, port ? "" : r->tls ? ":443" : ":1080");
 	r->absolute = true;
 	r->proxy = "";
 	if (at)
-		authorize(&r->authorization, rest, (size_t)(at - rest));
+		authorize(&r->authorization, authority, (size_t)(at - authority));
 }
 
 static void find_plain(struct stk_route *r, const struct stk_proxies *p, bool direct)

@@ -123,15 +123,15 @@ struct stk_request *stk__http_next(struct stk_http_source *s, struct stk_http_lo
 	/* checked before the lock is taken, because the check makes system calls */
 	const bool open = working < s->settings.requests && stk__connections_have_room(l, now);
 	pthread_mutex_lock(&s->lock);
-	int share = (s->settings.requests + s->loop_count - 1) / s->loop_count;
-	const bool may = open && working < share;
-	struct stk_request *r = may ? pop_next(s, now) : NULL;
+	int loop_limit = (s->settings.requests + s->loop_count - 1) / s->loop_count;
+	const bool allowed = open && working < loop_limit;
+	struct stk_request *r = allowed ? pop_next(s, now) : NULL;
 	if (r)
 		stk__http_join(&s->queue, r);
 	s->under_way += r != NULL;
 	s->requests += r != NULL;
 	l->count += r != NULL;
-	l->sleeping = !r && may;
+	l->sleeping = !r && allowed;
 	pthread_mutex_unlock(&s->lock);
 	return r;
 }
@@ -149,7 +149,7 @@ static bool may_requeue(struct stk_http_source *s, struct stk_request *r, int64_
 
 void stk__http_requeue(struct stk_http_source *s, struct stk_http_loop *l, struct stk_request *r, int64_t now)
 {
-	struct stk_request *ended = NULL;
+	struct stk_request *late = NULL;
 	pthread_mutex_lock(&s->lock);
 	s->under_way--;
 	l->count--;
@@ -158,21 +158,21 @@ void stk__http_requeue(struct stk_http_source *s, struct stk_http_loop *l, struc
 		r->http.joined = NULL;
 		if (may_requeue(s, r, now))
 			continue;
-		r->http.joined = ended;
-		ended = r;
+		r->http.joined = late;
+		late = r;
 	}
 	const bool cancelled = s->cancelled;
 	pthread_mutex_unlock(&s->lock);
-	for (struct stk_request *next; ended; ended = next) {
-		next = ended->http.joined;
-		ended->http.joined = NULL;
-		if (cancelled || atomic_load(&ended->cancelled))
-			stk__io_finish(s->io, ended, stk__request_cancelled(ended));
+	for (struct stk_request *next; late; late = next) {
+		next = late->http.joined;
+		late->http.joined = NULL;
+		if (cancelled || atomic_load(&late->cancelled))
+			stk__io_finish(s->io, late, stk__request_cancelled(late));
 		else
-			stk__io_finish(s->io, ended,
-				stk__fail(stk__request_error(ended), STK_SYSTEM,
+			stk__io_finish(s->io, late,
+				stk__fail(stk__request_error(late), STK_SYSTEM,
 					"%.*s: no connection within %g s: too many files are open in this process; raise the limit (ulimit -n)",
-					stk__uri_shown(ended->uri), ended->uri, (double)s->settings.first_byte_ms / 1000));
+					stk__uri_shown(late->uri), late->uri, (double)s->settings.first_byte_ms / 1000));
 	}
 }
 
@@ -180,12 +180,12 @@ bool stk__http_begin_hedge(struct stk_http_source *s, int64_t now)
 {
 	const int64_t calm_ns = 5000000000;
 	pthread_mutex_lock(&s->lock);
-	bool may = !s->settings.no_hedging && s->hedged_requests < HEDGES_AT_FIRST + s->requests / REQUESTS_A_HEDGE &&
-		   s->hedges * REQUESTS_A_HEDGE < s->under_way + 40 && (!s->slowed_ns || now - s->slowed_ns > calm_ns);
-	s->hedges += may;
-	s->hedged_requests += may;
+	bool allowed = !s->settings.no_hedging && s->hedged_requests < HEDGES_AT_FIRST + s->requests / REQUESTS_A_HEDGE &&
+		       s->hedges * REQUESTS_A_HEDGE < s->under_way + 40 && (!s->slowed_ns || now - s->slowed_ns > calm_ns);
+	s->hedges += allowed;
+	s->hedged_requests += allowed;
 	pthread_mutex_unlock(&s->lock);
-	return may;
+	return allowed;
 }
 
 void stk__http_end_hedge(struct stk_http_source *s)

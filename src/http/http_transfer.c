@@ -81,9 +81,9 @@ static enum stk_status find_target(struct stk_transfer *t)
 		t->r->no_retry = true;
 		return stk__fail(stk__request_error(t->r), status, "%s: %s", t->r->uri, t->account->error.message);
 	}
-	bool moved = stk__s3_bucket(t->r->uri, bucket) && stk__http_region(s, bucket, region);
+	bool other_region = stk__s3_bucket(t->r->uri, bucket) && stk__http_region(s, bucket, region);
 	struct stk_error why;
-	status = stk__s3_target(&t->target, &t->account->aws, moved ? region : NULL, t->r->uri, stk__http_now(s), &why);
+	status = stk__s3_target(&t->target, &t->account->aws, other_region ? region : NULL, t->r->uri, stk__http_now(s), &why);
 	struct stk_error *error = status ? stk__request_error(t->r) : NULL;
 	if (error)
 		*error = why;
@@ -155,7 +155,7 @@ static const struct stk_connection_user user = {.connected = connected, .ready =
 
 enum stk_status stk__transfer_begin(struct stk_transfer *t)
 {
-	const bool fresh = t->stale;
+	const bool new_connection = t->stale;
 	stk__response_begin(&t->response);
 	t->text_size = 0;
 	t->reason[0] = 0;
@@ -170,9 +170,9 @@ enum stk_status stk__transfer_begin(struct stk_transfer *t)
 	if (status)
 		return status;
 	const struct stk_http_account *a = t->account;
-	const bool known = stk__route_find(&t->route, t->target.url.s, a->aws.number, &a->proxies, a->aws.proxy, a->aws.ca_bundle);
-	status = known ? write_request(t) : STK_OK;
-	if (!status && (!known || !stk__connection_take(t, &t->route, fresh, &user)))
+	const bool route_found = stk__route_find(&t->route, t->target.url.s, a->aws.number, &a->proxies, a->aws.proxy, a->aws.ca_bundle);
+	status = route_found ? write_request(t) : STK_OK;
+	if (!status && (!route_found || !stk__connection_take(t, &t->route, new_connection, &user)))
 		status = stk__fail(stk__request_error(t->r), STK_NO_MEMORY, "%.*s: out of memory for its request", SHOWN(t));
 	return status;
 }

@@ -37,16 +37,16 @@ static void limit_retries(struct stk_transfer *t)
 static bool learn_region(struct stk_transfer *t, const char *code)
 {
 	struct stk_http_source *s = t->loop->source;
-	char known[64] = "", region[64];
+	char assumed[64] = "", region[64];
 	snprintf(region, sizeof region, "%s", t->response.message.region);
 	if (!region[0] && strcmp(code, "AuthorizationHeaderMalformed") == 0)
 		find_element(t, "Region", region, sizeof region);
 	if (!region[0] || !t->target.bucket[0])
 		return false;
-	if (!stk__http_region(s, t->target.bucket, known))
-		snprintf(known, sizeof known, "%s", t->account->aws.region);
+	if (!stk__http_region(s, t->target.bucket, assumed))
+		snprintf(assumed, sizeof assumed, "%s", t->account->aws.region);
 	stk__http_set_region(s, t->target.bucket, region);
-	return strcmp(known, region) != 0 && t->r->retries < 3; /* three tries at most, in case a store names a new region each time */
+	return strcmp(assumed, region) != 0 && t->r->retries < 3; /* three tries at most, in case a store names a new region each time */
 }
 
 /* Corrects the region, the clock or the keys if an error answer shows that they were wrong. Returns whether a retry may then succeed. */
@@ -230,11 +230,12 @@ enum stk_status stk__http_fail_silent(struct stk_transfer *t)
 /* Returns whether the TLS library's error `why` shows that the server does not speak TLS. */
 static bool server_lacks_tls(CURLcode code, const char *why)
 {
-	static const char *const words[] = {"wrong version number", "packet length too long", "unexpected TLS packet", "unknown protocol"};
-	bool met = false;
-	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-		met |= code == CURLE_SSL_CONNECT_ERROR && strstr(why, words[i]);
-	return met;
+	static const char *const messages[] = {
+		"wrong version number", "packet length too long", "unexpected TLS packet", "unknown protocol"};
+	bool found = false;
+	for (size_t i = 0; i < sizeof messages / sizeof *messages; i++)
+		found |= code == CURLE_SSL_CONNECT_ERROR && strstr(why, messages[i]);
+	return found;
 }
 
 /* Returns advice about a failed connection, as the end of a message. Limits the retries if a setting or the server is probably wrong. */
@@ -265,8 +266,8 @@ static enum stk_status transfer_failed(struct stk_transfer *t, bool *resume)
 {
 	const CURLcode code = t->code;
 	/* a reason with an @ is not shown: libcurl quotes a proxy's URL that it does not understand, with its password */
-	const bool tells = t->reason[0] && !strchr(t->reason, '@') && !strcasestr(t->reason, "%40");
-	const char *why = tells ? t->reason : t->loop->source->curl.curl_easy_strerror(code);
+	const bool has_reason = t->reason[0] && !strchr(t->reason, '@') && !strcasestr(t->reason, "%40");
+	const char *reason = has_reason ? t->reason : t->loop->source->curl.curl_easy_strerror(code);
 	if (code == CURLE_OUT_OF_MEMORY)
 		return stk__fail(stk__request_error(t->r), STK_NO_MEMORY, "%.*s: out of memory", SHOWN(t));
 	if (code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL)
@@ -276,8 +277,8 @@ static enum stk_status transfer_failed(struct stk_transfer *t, bool *resume)
 	*resume = code != CURLE_WEIRD_SERVER_REPLY && may_resume(t);
 	if (*resume)
 		return STK_OK;
-	return stk__fail(stk__request_error(t->r), code == CURLE_OPERATION_TIMEDOUT ? STK_TIMEOUT : STK_IO, "%.*s: %s%s", SHOWN(t), why,
-		advise(t, code, why));
+	return stk__fail(stk__request_error(t->r), code == CURLE_OPERATION_TIMEDOUT ? STK_TIMEOUT : STK_IO, "%.*s: %s%s", SHOWN(t), reason,
+		advise(t, code, reason));
 }
 
 /* Sets the object's size and the hash of its version in the request, for the cache. */
@@ -290,11 +291,11 @@ static void set_object(struct stk_transfer *t)
 /* Handles a body that has ended. If bytes of the object are missing, has the rest requested (*resume) or fails. */
 static enum stk_status body_ended(struct stk_transfer *t, bool *resume)
 {
-	bool cut = t->expected >= 0 && t->used < (size_t)t->expected;
-	if (cut && t->response.message.status == 200 &&
+	bool incomplete = t->expected >= 0 && t->used < (size_t)t->expected;
+	if (incomplete && t->response.message.status == 200 &&
 		t->response.message.length < 0) /* without a length the object ends where the body ends */
 		return stk__http_fail_short(t);
-	if (cut) {
+	if (incomplete) {
 		*resume = may_resume(t);
 		return *resume ? STK_OK
 			       : stk__fail(stk__request_error(t->r), STK_IO, "%.*s: the server sent %zu bytes of %lld", SHOWN(t), t->used,
@@ -323,21 +324,21 @@ static enum stk_status empty(struct stk_transfer *t)
  * and so is an answer that contradicts earlier ones. */
 static enum stk_status range_after_end(struct stk_transfer *t)
 {
-	const int64_t at = t->first + (int64_t)t->used, size = t->response.message.size;
+	const int64_t next = t->first + (int64_t)t->used, size = t->response.message.size;
 	if (t->resumes)
 		return stk__fail(stk__request_error(t->r), STK_IO,
 			"%.*s: the server said that it has %lld bytes, and has no more than %lld", SHOWN(t),
-			(long long)(t->first + t->expected), (long long)at);
-	if (t->length <= 0 && !at) {
+			(long long)(t->first + t->expected), (long long)next);
+	if (t->length <= 0 && !next) {
 		limit_retries(t);
 		return stk__fail(stk__request_error(t->r), STK_IO,
 			"%.*s: the server answers 416 (no such range), where no range was asked for", SHOWN(t));
 	}
-	if (size > at && (t->length < 0 || size >= at + t->length)) {
+	if (size > next && (t->length < 0 || size >= next + t->length)) {
 		limit_retries(t);
 		return stk__fail(stk__request_error(t->r), STK_IO,
 			"%.*s: the server answers 416 (no such range) for the bytes from %lld on, and that it has %lld bytes", SHOWN(t),
-			(long long)at, (long long)size);
+			(long long)next, (long long)size);
 	}
 	if (t->length > 0)
 		return stk__http_fail_short(t);
@@ -367,21 +368,21 @@ static bool find_location(struct stk_transfer *t, bool *weaker)
 {
 	const struct stk_curl *c = &t->loop->source->curl;
 	CURLU *url = c->curl_url();
-	char *to = NULL;
+	char *location = NULL;
 	bool ok = url && !c->curl_url_set(url, CURLUPART_URL, t->target.url.s, CURLU_PATH_AS_IS) &&
 		  !c->curl_url_set(url, CURLUPART_URL, t->response.message.location, CURLU_PATH_AS_IS | CURLU_URLENCODE) &&
-		  !c->curl_url_get(url, CURLUPART_URL, &to, 0);
-	ok = ok && (strncmp(to, "http://", 7) == 0 || strncmp(to, "https://", 8) == 0) && stk__uri_shown(to) >= 9;
-	*weaker = ok && strncmp(t->target.url.s, "https:", 6) == 0 && strncmp(to, "http:", 5) == 0;
+		  !c->curl_url_get(url, CURLUPART_URL, &location, 0);
+	ok = ok && (strncmp(location, "http://", 7) == 0 || strncmp(location, "https://", 8) == 0) && stk__uri_shown(location) >= 9;
+	*weaker = ok && strncmp(t->target.url.s, "https:", 6) == 0 && strncmp(location, "http:", 5) == 0;
 	t->redirect_url.length = 0;
 	if (ok)
-		stk__text_append(&t->redirect_url, to, strlen(to));
-	c->curl_free(to);
+		stk__text_append(&t->redirect_url, location, strlen(location));
+	c->curl_free(location);
 	c->curl_url_cleanup(url);
 	return ok && !t->redirect_url.failed;
 }
 
-static enum stk_status follow(struct stk_transfer *t, bool *again)
+static enum stk_status follow(struct stk_transfer *t, bool *repeat)
 {
 	if (t->moves++ == STK_HTTP_MOVES)
 		return stk__fail(
@@ -394,7 +395,7 @@ static enum stk_status follow(struct stk_transfer *t, bool *again)
 		return stk__fail(stk__request_error(t->r), STK_INVALID,
 			"%.*s: the server redirects from https:// to http://, where anyone on the way can change the bytes: give that URL itself if you trust it",
 			SHOWN(t));
-	*again = true;
+	*repeat = true;
 	return STK_OK;
 }
 

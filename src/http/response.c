@@ -55,7 +55,7 @@ static void read_range(struct stk_response *r, const char *value, size_t n)
 
 /* ---- lines ---- */
 
-static bool wrong(struct stk_response_reader *p, const char *why)
+static bool malformed(struct stk_response_reader *p, const char *why)
 {
 	p->state = STK_RESPONSE_BAD;
 	p->reason = why;
@@ -72,17 +72,17 @@ static void forget(struct stk_response *r)
 	r->etag[0] = r->modified[0] = r->region[0] = r->location[0] = 0;
 }
 
-/* Parses "HTTP/1.1 200 OK". Like the functions for other lines, calls wrong() and returns false if the line is not valid. */
+/* Parses "HTTP/1.1 200 OK". Like the functions for other lines, calls malformed() and returns false if the line is not valid. */
 static bool read_status(struct stk_response_reader *p, const char *line, size_t n)
 {
 	if (n < 12 || memcmp(line, "HTTP/1.", 7) != 0 || !digit(line[7]) || line[8] != ' ')
-		return wrong(p, "it does not begin like an HTTP/1.1 response");
+		return malformed(p, "it does not begin like an HTTP/1.1 response");
 	if (!digit(line[9]) || !digit(line[10]) || !digit(line[11]) || (n > 12 && line[12] != ' '))
-		return wrong(p, "its status is not a number");
+		return malformed(p, "its status is not a number");
 	forget(&p->message);
 	p->message.status = (line[9] - '0') * 100 + (line[10] - '0') * 10 + line[11] - '0';
 	if (p->message.status < 100 || p->message.status == 101)
-		return wrong(p, "its status does not answer a request");
+		return malformed(p, "its status does not answer a request");
 	p->is_http_1_0 = line[7] == '0';
 	p->keep_alive = !p->is_http_1_0;
 	p->next = STK_FIELD;
@@ -113,9 +113,9 @@ static bool take_length(struct stk_response_reader *p, const char *value, size_t
 {
 	int64_t length = read_length(value, n);
 	if (length < 0)
-		return wrong(p, "its Content-Length is not a number");
+		return malformed(p, "its Content-Length is not a number");
 	if (p->message.length >= 0 && p->message.length != length)
-		return wrong(p, "it has two lengths");
+		return malformed(p, "it has two lengths");
 	p->message.length = length;
 	return true;
 }
@@ -123,7 +123,7 @@ static bool take_length(struct stk_response_reader *p, const char *value, size_t
 static bool take_coding(struct stk_response_reader *p, const char *value, size_t n)
 {
 	if (p->chunked || p->is_http_1_0 || n != 7 || strncasecmp(value, "chunked", 7) != 0)
-		return wrong(p, "its Transfer-Encoding is not chunked");
+		return malformed(p, "its Transfer-Encoding is not chunked");
 	p->chunked = true;
 	return true;
 }
@@ -140,20 +140,20 @@ static bool take_connection(struct stk_response_reader *p, const char *value, si
 static bool take_range(struct stk_response_reader *p, const char *value, size_t n)
 {
 	const int64_t first = p->message.first, last = p->message.last, size = p->message.size;
-	const bool again = p->message.ranged;
+	const bool repeated = p->message.ranged;
 	p->message.first = p->message.last = p->message.size = -1;
 	read_range(&p->message, value, n);
-	if (again && (first != p->message.first || last != p->message.last || size != p->message.size))
-		return wrong(p, "it has two ranges");
+	if (repeated && (first != p->message.first || last != p->message.last || size != p->message.size))
+		return malformed(p, "it has two ranges");
 	return true;
 }
 
 static void read_retry_after(struct stk_response *r, const char *value, size_t n)
 {
 	const int64_t seconds = read_length(value, n);
-	int64_t at = 0;
+	int64_t retry_at = 0;
 	r->retry_s = seconds > 0 ? seconds : 0;
-	r->retry_at = stk__http_date(value, n, &at) ? at : 0;
+	r->retry_at = stk__http_date(value, n, &retry_at) ? retry_at : 0;
 }
 
 /* Returns whether an encoding leaves the bytes unchanged. Some S3 clients store "aws-chunked", which only describes their upload, as the encoding of an
@@ -163,16 +163,16 @@ static bool is_plain_encoding(const char *value, size_t n)
 	return !n || (n == 8 && strncasecmp(value, "identity", 8) == 0) || (n == 11 && strncasecmp(value, "aws-chunked", 11) == 0);
 }
 
-/* Handles a field of the header. whole: false if `value` is only the beginning of the field's value. */
-static bool take_field(struct stk_response_reader *p, const char *name, size_t size, const char *value, size_t n, bool whole)
+/* Handles a field of the header. complete: false if `value` is only the beginning of the field's value. */
+static bool take_field(struct stk_response_reader *p, const char *name, size_t size, const char *value, size_t n, bool complete)
 {
 	struct stk_response *r = &p->message;
 #define IS(text) (size == sizeof text - 1 && strncasecmp(name, text, size) == 0)
 	const bool frames =
 		IS("content-length") || IS("transfer-encoding") || IS("connection") || IS("content-range") || IS("content-encoding");
-	if (!whole) {
+	if (!complete) {
 		r->long_location |= IS("location");
-		return frames ? wrong(p, "a line of its header is too long") : true;
+		return frames ? malformed(p, "a line of its header is too long") : true;
 	}
 	if (IS("content-length"))
 		return take_length(p, value, n);
@@ -212,20 +212,20 @@ static size_t name_size(const char *line, size_t n)
 	return i < n && line[i] == ':' ? i : 0;
 }
 
-static bool read_field(struct stk_response_reader *p, const char *line, size_t n, bool whole)
+static bool read_field(struct stk_response_reader *p, const char *line, size_t n, bool complete)
 {
 	size_t name = name_size(line, n), begin = name + 1;
 	if (!name)
-		return wrong(p, "a line of its header has no name");
+		return malformed(p, "a line of its header has no name");
 	while (begin < n && (line[begin] == ' ' || line[begin] == '\t'))
 		begin++;
 	while (n > begin && (line[n - 1] == ' ' || line[n - 1] == '\t'))
 		n--;
 	if (memchr(line, 0, n))
-		return wrong(p, "a line of its header holds a zero byte");
+		return malformed(p, "a line of its header holds a zero byte");
 	if (memchr(line, '\r', n))
-		return wrong(p, "a line of its header holds a carriage return");
-	return take_field(p, line, name, line + begin, n - begin, whole);
+		return malformed(p, "a line of its header holds a carriage return");
+	return take_field(p, line, name, line + begin, n - begin, complete);
 }
 
 /* ---- framing of the body ---- */
@@ -240,11 +240,11 @@ static bool header_ended(struct stk_response_reader *p)
 	const int status = p->message.status;
 	if (status < 200) { /* another response follows */
 		p->next = STK_STATUS_LINE;
-		return !p->chunked || wrong(p, "it announces a body where none is allowed");
+		return !p->chunked || malformed(p, "it announces a body where none is allowed");
 	}
 	p->line_bytes = 0;
 	if (p->chunked && p->message.length >= 0)
-		return wrong(p, "it has both a length and chunks");
+		return malformed(p, "it has both a length and chunks");
 	if (status == 204 || status == 304 || (!p->chunked && p->message.length == 0)) {
 		end(p);
 	} else if (p->chunked) {
@@ -265,16 +265,16 @@ static bool read_chunk_size(struct stk_response_reader *p, const char *line, siz
 	int64_t size = 0;
 	size_t i = 0;
 	for (; i < n && i < 15; i++) {
-		const char *at = memchr("0123456789abcdef0123456789ABCDEF", line[i], 32);
-		if (!at)
+		const char *digit = memchr("0123456789abcdef0123456789ABCDEF", line[i], 32);
+		if (!digit)
 			break;
-		size = size * 16 + ((at - "0123456789abcdef0123456789ABCDEF") & 15);
+		size = size * 16 + ((digit - "0123456789abcdef0123456789ABCDEF") & 15);
 	}
 	const size_t digits = i;
 	while (i < n && (line[i] == ' ' || line[i] == '\t'))
 		i++;
 	if (!digits || (i < n && line[i] != ';') || memchr(line, '\r', n))
-		return wrong(p, "the size of a chunk is not a number");
+		return malformed(p, "the size of a chunk is not a number");
 	p->next = size ? STK_CHUNK_END : STK_TRAILER;
 	if (size) {
 		p->line_bytes = 0;
@@ -284,18 +284,18 @@ static bool read_chunk_size(struct stk_response_reader *p, const char *line, siz
 	return true;
 }
 
-/* Handles a line without its line end. whole: false if these are only its first bytes. */
-static bool take_line(struct stk_response_reader *p, const char *line, size_t n, bool whole)
+/* Handles a line without its line end. complete: false if these are only its first bytes. */
+static bool take_line(struct stk_response_reader *p, const char *line, size_t n, bool complete)
 {
 	if (p->next == STK_STATUS_LINE)
 		return read_status(p, line, n);
 	if (p->next == STK_FIELD)
-		return n ? read_field(p, line, n, whole) : header_ended(p);
+		return n ? read_field(p, line, n, complete) : header_ended(p);
 	if (p->next == STK_CHUNK_SIZE)
-		return whole ? read_chunk_size(p, line, n) : wrong(p, "the size of a chunk is not a number");
+		return complete ? read_chunk_size(p, line, n) : malformed(p, "the size of a chunk is not a number");
 	if (p->next == STK_CHUNK_END) {
 		p->next = STK_CHUNK_SIZE;
-		return !n || wrong(p, "a chunk is longer than its size");
+		return !n || malformed(p, "a chunk is longer than its size");
 	}
 	if (!n)
 		end(p);
@@ -311,7 +311,7 @@ static void line_ended(struct stk_response_reader *p, const char *line, size_t n
 		size--;
 		/* the lines around a chunk must end in CR LF: if LF were enough, a chunk that is a byte longer than its size would not be noticed */
 	} else if (frames && n == size) {
-		wrong(p, p->next == STK_CHUNK_END ? "a chunk is longer than its size" : "the size of a chunk is not a number");
+		malformed(p, p->next == STK_CHUNK_END ? "a chunk is longer than its size" : "the size of a chunk is not a number");
 		return;
 	}
 	take_line(p, line, n, n == size);
@@ -333,13 +333,13 @@ size_t stk__response_read(struct stk_response_reader *p, const char *bytes, size
 	size_t at = 0;
 	while (at < n && (p->state == STK_RESPONSE_IN_HEAD || p->state == STK_RESPONSE_IN_FRAME)) {
 		const char *begin = bytes + at, *newline = memchr(begin, '\n', n - at);
-		size_t more = newline ? (size_t)(newline - begin) : n - at, size = p->line_size + more;
+		size_t added = newline ? (size_t)(newline - begin) : n - at, size = p->line_size + added;
 		size_t had = p->line_size < sizeof p->line ? p->line_size : sizeof p->line;
-		size_t take = more < sizeof p->line - had ? more : sizeof p->line - had;
-		p->line_bytes += more + (newline != NULL);
-		at += more + (newline != NULL);
+		size_t take = added < sizeof p->line - had ? added : sizeof p->line - had;
+		p->line_bytes += added + (newline != NULL);
+		at += added + (newline != NULL);
 		if (p->line_bytes > STK_RESPONSE_HEAD) {
-			wrong(p, "its header is too long");
+			malformed(p, "its header is too long");
 			break;
 		}
 		if (p->line_size || !newline)

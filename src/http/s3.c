@@ -43,9 +43,9 @@ static enum stk_status parse(const char *uri, struct s3_uri_parts *p, struct stk
 	const int scheme = (int)strcspn(uri, ":") - (list ? 4 : 0);
 	if (!stk__s3_bucket(uri, p->bucket))
 		return stk__fail(err, STK_INVALID, "%s: it names no bucket (%.*s://BUCKET/KEY)", uri, scheme, uri);
-	const char *rest = strstr(uri, "://") + 3 + strlen(p->bucket);
-	p->key = list ? "" : *rest == '/' ? rest + 1 : rest;
-	p->query = list && *rest == '?' ? rest + 1 : "";
+	const char *tail = strstr(uri, "://") + 3 + strlen(p->bucket);
+	p->key = list ? "" : *tail == '/' ? tail + 1 : tail;
+	p->query = list && *tail == '?' ? tail + 1 : "";
 	if (!list && !*p->key)
 		return stk__fail(err, STK_INVALID, "%s: it names a bucket and no object (%.*s://BUCKET/KEY)", uri, scheme, uri);
 	return STK_OK;
