@@ -143,19 +143,19 @@ static enum stk_status read_all(
 enum stk_status stk__aws_settings_read(const struct stk_aws_given *given, struct stk_aws_settings *out, struct stk_error *err)
 {
 	const struct stk_aws_given nothing = {0}, *g = given ? given : &nothing;
-	const char *asked = g->profile ? g->profile : getenv("AWS_PROFILE");
-	asked = asked && *asked ? asked : getenv("AWS_DEFAULT_PROFILE");
-	asked = asked && *asked ? asked : NULL;
+	const char *profile = g->profile ? g->profile : getenv("AWS_PROFILE");
+	profile = profile && *profile ? profile : getenv("AWS_DEFAULT_PROFILE");
+	profile = profile && *profile ? profile : NULL;
 	struct stk_aws_profile p;
 	*out = (struct stk_aws_settings){0};
-	bool ok = stk__aws_profile_read(asked ? asked : "default", !g->profile, &p);
+	bool ok = stk__aws_profile_read(profile ? profile : "default", !g->profile, &p);
 	enum stk_status status = STK_OK;
 	if (!ok)
 		status = stk__fail(err, STK_NO_MEMORY, "out of memory for AWS's profile files");
-	else if (asked && !g->key && !stk__aws_profile_exists(&p))
+	else if (profile && !g->key && !stk__aws_profile_exists(&p))
 		status = stk__fail(err, STK_INVALID,
 			"the profile (AWS_PROFILE) is \"%.64s\", which is in neither of AWS's files (~/.aws/config, ~/.aws/credentials)",
-			asked);
+			profile);
 	else
 		status = read_all(out, &p, g, err);
 	stk__aws_profile_clear(&p);

@@ -32,7 +32,7 @@ enum stk_aws_issuer_kind {
 
 struct stk_aws_issuer {
 	enum stk_aws_issuer_kind kind;
-	char *where;                 /* URL of the issuer, or the command line of the program */
+	char *endpoint;              /* URL of the issuer, or the command line of the program */
 	char *role, *session;        /* the role, for STS and the portal; the session's name, for STS */
 	char *external_id, *seconds; /* external id, and duration of the session in seconds, for STK_AWS_ROLE; may be NULL */
 	char *token,

@@ -23,10 +23,10 @@ void stk__aws_fresh_clear(struct stk_aws_fresh *f)
 	*f = (struct stk_aws_fresh){0};
 }
 
-bool stk__aws_is_over(const struct stk_aws_asking *how)
+bool stk__aws_is_over(const struct stk_aws_asking *client)
 {
-	const struct stk_access *a = how->access;
-	return atomic_load(how->stop) || (a && a->interrupted && a->interrupted(a->user));
+	const struct stk_access *a = client->access;
+	return atomic_load(client->stop) || (a && a->interrupted && a->interrupted(a->user));
 }
 
 /* ---- asking ---- */
@@ -46,9 +46,9 @@ static int look_up(void *user, curl_off_t a, curl_off_t b, curl_off_t c, curl_of
 	return stk__aws_is_over(user);
 }
 
-static long ask_once(const struct stk_aws_asking *how, const struct stk_aws_question *q, struct stk_text *out)
+static long ask_once(const struct stk_aws_asking *client, const struct stk_aws_question *q, struct stk_text *out)
 {
-	const struct stk_curl *c = how->curl;
+	const struct stk_curl *c = client->curl;
 	CURL *e = c->curl_easy_init();
 	struct curl_slist *headers = NULL;
 	struct stk_certificates *certificates = NULL;
@@ -69,16 +69,16 @@ static long ask_once(const struct stk_aws_asking *how, const struct stk_aws_ques
 		if (q->local)
 			c->curl_easy_setopt(e, CURLOPT_NOPROXY, "*");
 		else
-			c->curl_easy_setopt(e, CURLOPT_PROXY, how->proxy);
+			c->curl_easy_setopt(e, CURLOPT_PROXY, client->proxy);
 		if (strncmp(q->url, "https:", 6) == 0)
-			stk__curl_trust(c, e, how->ca, &certificates);
+			stk__curl_trust(c, e, client->ca, &certificates);
 		c->curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, q->local ? 1000L : 5000L);
 		c->curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, q->local ? 5000L : 20000L);
 		c->curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, take_answer);
 		c->curl_easy_setopt(e, CURLOPT_WRITEDATA, out);
 		c->curl_easy_setopt(e, CURLOPT_NOPROGRESS, 0L);
 		c->curl_easy_setopt(e, CURLOPT_XFERINFOFUNCTION, look_up);
-		c->curl_easy_setopt(e, CURLOPT_XFERINFODATA, (void *)(uintptr_t)how);
+		c->curl_easy_setopt(e, CURLOPT_XFERINFODATA, (void *)(uintptr_t)client);
 		if (c->curl_easy_perform(e) == CURLE_OK)
 			c->curl_easy_getinfo(e, CURLINFO_RESPONSE_CODE, &status);
 		c->curl_easy_cleanup(e);
@@ -89,21 +89,21 @@ static long ask_once(const struct stk_aws_asking *how, const struct stk_aws_ques
 }
 
 /* Waits for `ms` milliseconds, or until stk__aws_is_over returns true. */
-static void pause_ms(const struct stk_aws_asking *how, int ms)
+static void pause_ms(const struct stk_aws_asking *client, int ms)
 {
 	enum { STEP_MS = 50 };
 	const struct timespec step = {0, STEP_MS * 1000000};
-	for (int waited = 0; waited < ms && !stk__aws_is_over(how); waited += STEP_MS)
+	for (int waited = 0; waited < ms && !stk__aws_is_over(client); waited += STEP_MS)
 		nanosleep(&step, NULL);
 }
 
-long stk__aws_ask(const struct stk_aws_asking *how, const struct stk_aws_question *q, struct stk_text *out)
+long stk__aws_ask(const struct stk_aws_asking *client, const struct stk_aws_question *q, struct stk_text *out)
 {
 	enum { TRIES = 4, FIRST_PAUSE_MS = 200 };
-	long status = ask_once(how, q, out);
-	for (int i = 0; i < TRIES - 1 && stk__aws_may_pass(status) && !stk__aws_is_over(how); i++) {
-		pause_ms(how, FIRST_PAUSE_MS << i);
-		status = ask_once(how, q, out);
+	long status = ask_once(client, q, out);
+	for (int i = 0; i < TRIES - 1 && stk__aws_may_pass(status) && !stk__aws_is_over(client); i++) {
+		pause_ms(client, FIRST_PAUSE_MS << i);
+		status = ask_once(client, q, out);
 	}
 	return status;
 }
@@ -150,11 +150,11 @@ bool stk__aws_read_token(const char *path, struct stk_text *out)
 	n = size;
 	while (n && (text[n - 1] == '\n' || text[n - 1] == '\r'))
 		n--;
-	const bool whole = n && !memchr(text, 0, n);
-	if (whole)
+	const bool valid = n && !memchr(text, 0, n);
+	if (valid)
 		stk__text_append(out, text, n);
 	if (text)
 		stk__erase(text, size);
 	stk__free(text);
-	return whole && !out->failed;
+	return valid && !out->failed;
 }

@@ -34,7 +34,7 @@ struct stk_aws_fresh {
 void stk__aws_fresh_clear(struct stk_aws_fresh *f);
 
 /* Returns whether the wait for keys should end, because the storage ends or the user has interrupted. Call on the thread that waits. */
-bool stk__aws_is_over(const struct stk_aws_asking *how);
+bool stk__aws_is_over(const struct stk_aws_asking *client);
 /* Returns whether a request that got this HTTP status may succeed later: the server is busy (429) or has failed (500 and above). */
 static inline bool stk__aws_may_pass(long status)
 {
@@ -42,7 +42,7 @@ static inline bool stk__aws_may_pass(long status)
 }
 /* Sends the request `q` and waits for the answer, which replaces the contents of `out`. After a status for which stk__aws_may_pass is true, pauses and sends it
  * again, up to three times. Returns the HTTP status; 0: no answer, an answer longer than 1 MiB, or stk__aws_is_over has ended the wait. */
-long stk__aws_ask(const struct stk_aws_asking *how, const struct stk_aws_question *q, struct stk_text *out);
+long stk__aws_ask(const struct stk_aws_asking *client, const struct stk_aws_question *q, struct stk_text *out);
 /* Appends the contents of a token's file, without trailing line ends. Returns false if the file cannot be read, is longer than 64 KiB, is empty or contains a
  * NUL, or if memory is short. */
 bool stk__aws_read_token(const char *path, struct stk_text *out);
@@ -61,12 +61,12 @@ bool stk__aws_take_portal(struct stk_aws_fresh *out, const struct stk_text *answ
 
 /* Obtains keys from one kind of issuer, and stores them in *out. answer: filled with the issuer's answer, which may contain the keys and which the caller
  * therefore erases. On failure the message names the issuer and never quotes its answer. */
-typedef enum stk_status stk_aws_issue_fn(const struct stk_aws_issuer *i, const struct stk_aws_asking *how, struct stk_text *answer,
+typedef enum stk_status stk_aws_issue_fn(const struct stk_aws_issuer *i, const struct stk_aws_asking *client, struct stk_text *answer,
 	struct stk_aws_fresh *out, struct stk_error *err);
 stk_aws_issue_fn stk__aws_ask_web_identity, stk__aws_ask_sso, stk__aws_ask_process, stk__google_ask_user, stk__google_ask_service,
 	stk__google_ask_metadata;
 /* Obtains the keys of a role. base: the keys with which the request to assume the role is signed. */
 STK_MUST_USE enum stk_status stk__aws_ask_role(const struct stk_aws_issuer *i, const struct stk_aws_fresh *base,
-	const struct stk_aws_asking *how, struct stk_text *answer, struct stk_aws_fresh *out, struct stk_error *err);
+	const struct stk_aws_asking *client, struct stk_text *answer, struct stk_aws_fresh *out, struct stk_error *err);
 
 #endif

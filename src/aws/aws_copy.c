@@ -14,7 +14,7 @@
 static const size_t settings_strings[] = {offsetof(struct stk_aws_settings, endpoint), offsetof(struct stk_aws_settings, region),
 	offsetof(struct stk_aws_settings, ca_bundle), offsetof(struct stk_aws_settings, proxy), offsetof(struct stk_aws_settings, key),
 	offsetof(struct stk_aws_settings, profile)};
-static const size_t issuer_strings[] = {offsetof(struct stk_aws_issuer, where), offsetof(struct stk_aws_issuer, role),
+static const size_t issuer_strings[] = {offsetof(struct stk_aws_issuer, endpoint), offsetof(struct stk_aws_issuer, role),
 	offsetof(struct stk_aws_issuer, session), offsetof(struct stk_aws_issuer, external_id), offsetof(struct stk_aws_issuer, seconds),
 	offsetof(struct stk_aws_issuer, token_file), offsetof(struct stk_aws_issuer, key), offsetof(struct stk_aws_issuer, account),
 	offsetof(struct stk_aws_issuer, renewal), offsetof(struct stk_aws_issuer, profile), offsetof(struct stk_aws_issuer, region)};

@@ -31,11 +31,11 @@ static char *copy_line(const struct stk_aws_profile *p, const char *key)
 static char *address(const struct stk_aws_profile *p, const char *service, const char *variable, const char *host, const char *region)
 {
 	char *found = stk__aws_service_endpoint(p, service, variable);
-	char own[256];
+	char built[256];
 	for (size_t n = found ? strlen(found) : 0; n && found[n - 1] == '/'; n--)
 		found[n - 1] = 0;
-	snprintf(own, sizeof own, "https://%s.%.64s.amazonaws.com%s", host, region, strncmp(region, "cn-", 3) == 0 ? ".cn" : "");
-	stk__aws_take(&found, stk__strdup(own));
+	snprintf(built, sizeof built, "https://%s.%.64s.amazonaws.com%s", host, region, strncmp(region, "cn-", 3) == 0 ? ".cn" : "");
+	stk__aws_take(&found, stk__strdup(built));
 	return found;
 }
 
@@ -66,8 +66,8 @@ static bool use_container(struct stk_aws_issuer *i)
 	const char *relative = getenv("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
 	char url[1024];
 	snprintf(url, sizeof url, "http://169.254.170.2%s", relative ? relative : "");
-	i->where = relative && *relative ? stk__strdup(url) : stk__aws_env("AWS_CONTAINER_CREDENTIALS_FULL_URI");
-	if (!i->where)
+	i->endpoint = relative && *relative ? stk__strdup(url) : stk__aws_env("AWS_CONTAINER_CREDENTIALS_FULL_URI");
+	if (!i->endpoint)
 		return false;
 	i->token_file = stk__aws_env("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
 	i->token = stk__aws_secret_env("AWS_CONTAINER_AUTHORIZATION_TOKEN");
@@ -79,8 +79,8 @@ static bool use_instance(struct stk_aws_issuer *i)
 {
 	if (stk__aws_env_says_yes("AWS_EC2_METADATA_DISABLED"))
 		return false;
-	i->where = stk__aws_env("AWS_EC2_METADATA_SERVICE_ENDPOINT");
-	stk__aws_take(&i->where, stk__strdup("http://169.254.169.254"));
+	i->endpoint = stk__aws_env("AWS_EC2_METADATA_SERVICE_ENDPOINT");
+	stk__aws_take(&i->endpoint, stk__strdup("http://169.254.169.254"));
 	i->kind = STK_AWS_INSTANCE;
 	return true;
 }
@@ -111,7 +111,7 @@ static bool use_web_identity(const struct stk_aws_profile *p, const char *region
 		stk__aws_issuer_clear(i);
 		return false;
 	}
-	i->where = sts_address(p, region);
+	i->endpoint = sts_address(p, region);
 	i->kind = STK_AWS_WEB_IDENTITY;
 	return true;
 }
@@ -162,7 +162,7 @@ static enum stk_status use_sso(const struct stk_aws_profile *p, struct stk_aws_i
 	enum stk_status s = read_sso(p, i, err);
 	if (s)
 		return s;
-	i->where = address(p, "sso", "AWS_ENDPOINT_URL_SSO", "portal.sso", i->region);
+	i->endpoint = address(p, "sso", "AWS_ENDPOINT_URL_SSO", "portal.sso", i->region);
 	i->renewal = address(p, "sso_oidc", "AWS_ENDPOINT_URL_SSO_OIDC", "oidc", i->region);
 	i->profile = stk__strdup(p->name);
 	i->kind = STK_AWS_SSO;
@@ -179,9 +179,9 @@ static enum stk_status use_profile(
 static enum stk_status use_source(const struct stk_aws_profile *p, const char *source, const char *region, int left,
 	struct stk_aws_issuer *base, struct stk_error *err)
 {
-	struct stk_aws_profile other = {.credentials = p->credentials, .config = p->config};
-	stk__aws_profile_name(&other, source);
-	if (!stk__aws_profile_exists(&other))
+	struct stk_aws_profile source_profile = {.credentials = p->credentials, .config = p->config};
+	stk__aws_profile_name(&source_profile, source);
+	if (!stk__aws_profile_exists(&source_profile))
 		return stk__fail(err, STK_INVALID,
 			"the profile \"%.64s\" has source_profile = %.64s, which is in neither of AWS's files (~/.aws/config, ~/.aws/credentials)",
 			p->name, source);
@@ -192,7 +192,7 @@ static enum stk_status use_source(const struct stk_aws_profile *p, const char *s
 	if (left == 0)
 		return stk__fail(
 			err, STK_INVALID, "the profile \"%.64s\": profiles name each other as source_profile in a circle", p->name);
-	enum stk_status s = use_profile(&other, region, left - 1, base, err);
+	enum stk_status s = use_profile(&source_profile, region, left - 1, base, err);
 	if (!s && !base->kind)
 		s = stk__fail(err, STK_INVALID, "the profile \"%.64s\" has source_profile = %.64s, which names no keys", p->name, source);
 	return s;
@@ -241,7 +241,7 @@ static enum stk_status use_role(
 		i->external_id = copy_line(p, "external_id");
 		i->seconds = copy_line(p, "duration_seconds");
 		i->region = stk__strdup(region);
-		i->where = sts_address(p, region);
+		i->endpoint = sts_address(p, region);
 		i->kind = STK_AWS_ROLE;
 		if (i->seconds && i->seconds[strspn(i->seconds, "0123456789")])
 			s = stk__fail(err, STK_INVALID, "the profile \"%.64s\": duration_seconds is not a number", p->name);
@@ -260,9 +260,9 @@ static enum stk_status use_role(
 
 static bool use_process(const struct stk_aws_profile *p, struct stk_aws_issuer *i)
 {
-	i->where = copy_line(p, "credential_process");
-	i->kind = i->where ? STK_AWS_PROCESS : STK_AWS_NOBODY;
-	return i->where;
+	i->endpoint = copy_line(p, "credential_process");
+	i->kind = i->endpoint ? STK_AWS_PROCESS : STK_AWS_NOBODY;
+	return i->endpoint;
 }
 
 static enum stk_status use_profile(

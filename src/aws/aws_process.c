@@ -22,26 +22,26 @@ extern char **environ;
 enum { LONGEST_ANSWER = 1 << 20, LOOK_MS = 50, LONGEST_S = 120 };
 
 /* Starts the program with an empty signal mask, because the library's threads block all signals. If standard input is a terminal, the program stays in this
- * process group, because only then may it read the user's answer from the terminal. Otherwise *leads is set, and the program leads a group of its own, so
+ * process group, because only then may it read the user's answer from the terminal. Otherwise *own_group is set, and the program leads a group of its own, so
  * that its children can be killed with it. Returns its process id, or -1. */
-static pid_t start(const char *command, int out, bool *leads)
+static pid_t start(const char *command, int out, bool *own_group)
 {
-	const char *const words[] = {"sh", "-c", command, NULL};
+	const char *const arguments[] = {"sh", "-c", command, NULL};
 	posix_spawn_file_actions_t files;
-	posix_spawnattr_t how;
-	sigset_t none;
+	posix_spawnattr_t attributes;
+	sigset_t no_signals;
 	pid_t pid = -1;
-	*leads = !isatty(STDIN_FILENO);
+	*own_group = !isatty(STDIN_FILENO);
 	if (posix_spawn_file_actions_init(&files))
 		return -1;
-	if (!posix_spawnattr_init(&how)) {
-		sigemptyset(&none);
-		if (posix_spawn_file_actions_adddup2(&files, out, STDOUT_FILENO) || posix_spawnattr_setsigmask(&how, &none) ||
-			posix_spawnattr_setpgroup(&how, 0) ||
-			posix_spawnattr_setflags(&how, (short)(POSIX_SPAWN_SETSIGMASK | (*leads ? POSIX_SPAWN_SETPGROUP : 0))) ||
-			posix_spawn(&pid, "/bin/sh", &files, &how, (char *const *)(uintptr_t)words, environ))
+	if (!posix_spawnattr_init(&attributes)) {
+		sigemptyset(&no_signals);
+		if (posix_spawn_file_actions_adddup2(&files, out, STDOUT_FILENO) || posix_spawnattr_setsigmask(&attributes, &no_signals) ||
+			posix_spawnattr_setpgroup(&attributes, 0) ||
+			posix_spawnattr_setflags(&attributes, (short)(POSIX_SPAWN_SETSIGMASK | (*own_group ? POSIX_SPAWN_SETPGROUP : 0))) ||
+			posix_spawn(&pid, "/bin/sh", &files, &attributes, (char *const *)(uintptr_t)arguments, environ))
 			pid = -1;
-		posix_spawnattr_destroy(&how);
+		posix_spawnattr_destroy(&attributes);
 	}
 	posix_spawn_file_actions_destroy(&files);
 	return pid;
@@ -49,18 +49,19 @@ static pid_t start(const char *command, int out, bool *leads)
 
 /* Whether to continue the wait for the program. GIVEN_UP: stk__aws_is_over says to end it; TOO_LONG: LONGEST_S seconds have passed. */
 enum wait { ON, GIVEN_UP, TOO_LONG };
-static enum wait look(const struct stk_aws_asking *how, int64_t until_ns)
+static enum wait check_wait(const struct stk_aws_asking *client, int64_t until_ns)
 {
-	return stk__aws_is_over(how) ? GIVEN_UP : stk__clock_ns() >= until_ns ? TOO_LONG : ON;
+	return stk__aws_is_over(client) ? GIVEN_UP : stk__clock_ns() >= until_ns ? TOO_LONG : ON;
 }
 
 /* Appends the program's output to `answer` until the output is closed, cannot be read or has LONGEST_ANSWER bytes; returns ON. Returns another value if the
  * wait for the program must end before that. */
-static enum wait collect(int fd, const struct stk_aws_asking *how, int64_t until_ns, struct stk_text *answer)
+static enum wait collect(int fd, const struct stk_aws_asking *client, int64_t until_ns, struct stk_text *answer)
 {
 	char part[4096];
 	enum wait on;
-	for (struct pollfd p = {.fd = fd, .events = POLLIN}; (on = look(how, until_ns)) == ON && answer->length < LONGEST_ANSWER;) {
+	for (struct pollfd p = {.fd = fd, .events = POLLIN};
+		(on = check_wait(client, until_ns)) == ON && answer->length < LONGEST_ANSWER;) {
 		int ready = poll(&p, 1, LOOK_MS);
 		if (ready == 0 || (ready < 0 && errno == EINTR))
 			continue;
@@ -99,27 +100,27 @@ static const char *fault_of(const struct stk_text *answer)
 	return fault;
 }
 
-enum stk_status stk__aws_ask_process(const struct stk_aws_issuer *i, const struct stk_aws_asking *how, struct stk_text *answer,
+enum stk_status stk__aws_ask_process(const struct stk_aws_issuer *i, const struct stk_aws_asking *client, struct stk_text *answer,
 	struct stk_aws_fresh *out, struct stk_error *err)
 {
-	int ends[2], ended = 0;
-	if (pipe2(ends, O_CLOEXEC))
+	int pipe_ends[2], wait_status = 0;
+	if (pipe2(pipe_ends, O_CLOEXEC))
 		return stk__fail_errno(err, errno, "no credentials: the profile's credential_process can't be started");
-	bool leads;
+	bool own_group;
 	const int64_t until_ns = stk__clock_ns() + LONGEST_S * INT64_C(1000000000);
-	pid_t pid = start(i->where, ends[1], &leads);
-	close(ends[1]);
-	enum wait on = pid > 0 ? collect(ends[0], how, until_ns, answer) : ON;
-	close(ends[0]);
+	pid_t pid = start(i->endpoint, pipe_ends[1], &own_group);
+	close(pipe_ends[1]);
+	enum wait on = pid > 0 ? collect(pipe_ends[0], client, until_ns, answer) : ON;
+	close(pipe_ends[0]);
 	if (pid <= 0)
 		return stk__fail(err, STK_IO, "no credentials: the profile's credential_process can't be started");
-	while (on == ON && waitpid(pid, &ended, WNOHANG) == 0) { /* the program has closed its output and still runs */
+	while (on == ON && waitpid(pid, &wait_status, WNOHANG) == 0) { /* the program has closed its output and still runs */
 		poll(NULL, 0, LOOK_MS);
-		on = look(how, until_ns);
+		on = check_wait(client, until_ns);
 	}
 	if (on != ON) {
-		kill(leads ? -pid : pid, SIGKILL);
-		waitpid(pid, &ended, 0);
+		kill(own_group ? -pid : pid, SIGKILL);
+		waitpid(pid, &wait_status, 0);
 	}
 	if (on == GIVEN_UP)
 		return stk__fail(err, STK_CANCELLED, "no credentials: waiting for the profile's credential_process was cancelled");
@@ -127,11 +128,12 @@ enum stk_status stk__aws_ask_process(const struct stk_aws_issuer *i, const struc
 		return stk__fail(err, STK_TIMEOUT,
 			"no credentials: the profile's credential_process has not ended after %d s: run it by itself to see what it waits for",
 			LONGEST_S);
-	if (WIFSIGNALED(ended))
-		return stk__fail(err, STK_IO, "no credentials: the profile's credential_process was ended by signal %d", WTERMSIG(ended));
-	if (WEXITSTATUS(ended))
+	if (WIFSIGNALED(wait_status))
 		return stk__fail(
-			err, STK_IO, "no credentials: the profile's credential_process failed with exit status %d", WEXITSTATUS(ended));
+			err, STK_IO, "no credentials: the profile's credential_process was ended by signal %d", WTERMSIG(wait_status));
+	if (WEXITSTATUS(wait_status))
+		return stk__fail(err, STK_IO, "no credentials: the profile's credential_process failed with exit status %d",
+			WEXITSTATUS(wait_status));
 	const char *fault = fault_of(answer);
 	if (fault)
 		return stk__fail(err, STK_IO, "no credentials: the profile's credential_process %s", fault);

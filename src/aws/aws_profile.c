@@ -41,12 +41,12 @@ static char *read_file(const char *path)
 /* Returns the text of the file that the variable names, or of ~/.aws/NAME; "" if the file cannot be read. NULL: memory is short. */
 static char *read_profile_file(const char *variable, const char *name)
 {
-	const char *given = getenv(variable), *home = getenv("HOME");
+	const char *configured = getenv(variable), *home = getenv("HOME");
 	char path[4096];
-	if (given && given[0] == '~' && given[1] == '/' && home)
-		snprintf(path, sizeof path, "%s%s", home, given + 1);
-	else if (given && *given)
-		snprintf(path, sizeof path, "%s", given);
+	if (configured && configured[0] == '~' && configured[1] == '/' && home)
+		snprintf(path, sizeof path, "%s%s", home, configured + 1);
+	else if (configured && *configured)
+		snprintf(path, sizeof path, "%s", configured);
 	else
 		snprintf(path, sizeof path, "%s/.aws/%s", home ? home : "", name);
 	return read_file(path);

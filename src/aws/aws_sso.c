@@ -28,11 +28,11 @@ static const char *text_of(const json_t *o, const char *key)
 	return s && *s ? s : NULL;
 }
 
-static enum stk_status log_in(const struct stk_aws_issuer *i, const char *what, struct stk_error *err)
+static enum stk_status log_in(const struct stk_aws_issuer *i, const char *reason, struct stk_error *err)
 {
-	bool plain = strcmp(i->profile, "default") == 0;
+	bool is_default = strcmp(i->profile, "default") == 0;
 	return stk__fail(err, STK_IO, "no credentials: the single sign-on of the profile \"%.64s\" %s: run `aws sso login%s%.64s`",
-		i->profile, what, plain ? "" : " --profile ", plain ? "" : i->profile);
+		i->profile, reason, is_default ? "" : " --profile ", is_default ? "" : i->profile);
 }
 
 /* ---- the token ---- */
@@ -64,7 +64,7 @@ static void set_time(json_t *token, time_t t)
 	json_object_set_new(token, "expiresAt", json_string(text));
 }
 
-static json_t *exchange(const struct stk_aws_issuer *i, const struct stk_aws_asking *how, const json_t *token, struct stk_text *answer)
+static json_t *exchange(const struct stk_aws_issuer *i, const struct stk_aws_asking *client, const json_t *token, struct stk_text *answer)
 {
 	struct stk_text url = {0};
 	json_t *o = json_pack("{ss ss ss ss}", "grantType", "refresh_token", "clientId", text_of(token, "clientId"), "clientSecret",
@@ -72,7 +72,7 @@ static json_t *exchange(const struct stk_aws_issuer *i, const struct stk_aws_ask
 	char *body = json_dumps(o, JSON_COMPACT);
 	stk__text_add(&url, "%s/token", i->renewal);
 	const struct stk_aws_question q = {.url = url.s, .method = "POST", .headers = {"Content-Type: application/json"}, .body = body};
-	long code = body && !url.failed ? stk__aws_ask(how, &q, answer) : 0;
+	long code = body && !url.failed ? stk__aws_ask(client, &q, answer) : 0;
 	if (body)
 		stk__erase(body, strlen(body));
 	free(body);
@@ -82,14 +82,14 @@ static json_t *exchange(const struct stk_aws_issuer *i, const struct stk_aws_ask
 }
 
 /* Exchanges a token that expires soon for a new one, if the session can be renewed. On failure the token stays as it is. */
-static void renew(const struct stk_aws_issuer *i, const struct stk_aws_asking *how, json_t *token, struct stk_text *answer)
+static void renew(const struct stk_aws_issuer *i, const struct stk_aws_asking *client, json_t *token, struct stk_text *answer)
 {
 	time_t now = time(NULL);
 	int64_t registered = stk__aws_time(text_of(token, "registrationExpiresAt"));
 	if (stk__aws_time(text_of(token, "expiresAt")) > now + EARLY_S || !text_of(token, "refreshToken") || !text_of(token, "clientId") ||
 		!text_of(token, "clientSecret") || registered <= now)
 		return;
-	json_t *o = exchange(i, how, token, answer);
+	json_t *o = exchange(i, client, token, answer);
 	if (text_of(o, "accessToken")) {
 		json_object_set(token, "accessToken", json_object_get(o, "accessToken"));
 		int64_t seconds = json_integer_value(json_object_get(o, "expiresIn"));
@@ -116,22 +116,22 @@ bool stk__aws_take_portal(struct stk_aws_fresh *out, const struct stk_text *answ
 	return ok;
 }
 
-static long ask_portal(const struct stk_aws_issuer *i, const struct stk_aws_asking *how, const char *token, struct stk_text *answer)
+static long ask_portal(const struct stk_aws_issuer *i, const struct stk_aws_asking *client, const char *token, struct stk_text *answer)
 {
 	struct stk_text url = {0}, shown = {0};
-	stk__text_add(&url, "%s/federation/credentials?role_name=", i->where);
+	stk__text_add(&url, "%s/federation/credentials?role_name=", i->endpoint);
 	stk__uri_encode(&url, i->role, "");
 	stk__text_add(&url, "&account_id=");
 	stk__uri_encode(&url, i->account, "");
 	stk__text_add(&shown, "x-amz-sso_bearer_token: %s", token);
 	const struct stk_aws_question q = {.url = url.s, .method = "GET", .headers = {shown.s}};
-	long code = url.failed || shown.failed ? 0 : stk__aws_ask(how, &q, answer);
+	long code = url.failed || shown.failed ? 0 : stk__aws_ask(client, &q, answer);
 	stk__text_free(&url);
 	stk__text_erase_free(&shown);
 	return code;
 }
 
-enum stk_status stk__aws_ask_sso(const struct stk_aws_issuer *i, const struct stk_aws_asking *how, struct stk_text *answer,
+enum stk_status stk__aws_ask_sso(const struct stk_aws_issuer *i, const struct stk_aws_asking *client, struct stk_text *answer,
 	struct stk_aws_fresh *out, struct stk_error *err)
 {
 	json_t *token = load_token(i->token_file);
@@ -139,15 +139,15 @@ enum stk_status stk__aws_ask_sso(const struct stk_aws_issuer *i, const struct st
 		json_decref(token);
 		return log_in(i, "has left no token (~/.aws/sso/cache)", err);
 	}
-	renew(i, how, token, answer);
-	int64_t ends = stk__aws_time(text_of(token, "expiresAt"));
-	long code = ends > (int64_t)time(NULL) ? ask_portal(i, how, text_of(token, "accessToken"), answer) : 401;
+	renew(i, client, token, answer);
+	int64_t expires = stk__aws_time(text_of(token, "expiresAt"));
+	long code = expires > (int64_t)time(NULL) ? ask_portal(i, client, text_of(token, "accessToken"), answer) : 401;
 	enum stk_status s = STK_OK;
 	if (code == 401)
 		s = log_in(i, "has expired", err);
 	else if (code != 200 || !stk__aws_take_portal(out, answer))
 		s = stk__fail(err, STK_IO, "no credentials: %.*s gives none for the role %s of the account %s (status %ld)",
-			stk__uri_shown(i->where), i->where, i->role, i->account, code);
+			stk__uri_shown(i->endpoint), i->endpoint, i->role, i->account, code);
 	json_decref(token);
 	return s;
 }

@@ -46,11 +46,11 @@ static void add_code(struct stk_text *out, const struct stk_text *answer)
 
 static enum stk_status refused(const struct stk_aws_issuer *i, long code, const struct stk_text *answer, struct stk_error *err)
 {
-	struct stk_text what = {0};
-	add_code(&what, answer);
+	struct stk_text code_text = {0};
+	add_code(&code_text, answer);
 	enum stk_status s = stk__fail(err, STK_IO, "no credentials: %.*s gives none for the role %s (status %ld%s)",
-		stk__uri_shown(i->where), i->where, i->role, code, what.s ? what.s : "");
-	stk__text_free(&what);
+		stk__uri_shown(i->endpoint), i->endpoint, i->role, code, code_text.s ? code_text.s : "");
+	stk__text_free(&code_text);
 	return s;
 }
 
@@ -62,7 +62,7 @@ static void add_role(struct stk_text *body, const struct stk_aws_issuer *i, cons
 	stk__uri_encode(body, i->session, "");
 }
 
-enum stk_status stk__aws_ask_web_identity(const struct stk_aws_issuer *i, const struct stk_aws_asking *how, struct stk_text *answer,
+enum stk_status stk__aws_ask_web_identity(const struct stk_aws_issuer *i, const struct stk_aws_asking *client, struct stk_text *answer,
 	struct stk_aws_fresh *out, struct stk_error *err)
 {
 	struct stk_text token = {0}, body = {0};
@@ -74,8 +74,8 @@ enum stk_status stk__aws_ask_web_identity(const struct stk_aws_issuer *i, const 
 	add_role(&body, i, "AssumeRoleWithWebIdentity");
 	stk__text_add(&body, "&WebIdentityToken=");
 	stk__uri_encode(&body, token.s, "");
-	const struct stk_aws_question q = {.url = i->where, .method = "POST", .body = body.s};
-	long code = body.failed ? 0 : stk__aws_ask(how, &q, answer);
+	const struct stk_aws_question q = {.url = i->endpoint, .method = "POST", .body = body.s};
+	long code = body.failed ? 0 : stk__aws_ask(client, &q, answer);
 	enum stk_status s = code == 200 && stk__aws_take_sts(out, answer) ? STK_OK : refused(i, code, answer, err);
 	stk__text_erase_free(&token);
 	stk__text_erase_free(&body);
@@ -87,11 +87,11 @@ enum stk_status stk__aws_ask_web_identity(const struct stk_aws_issuer *i, const 
 /* Splits a URL into host[:port] and path, which is "/" if missing. */
 static void split(const char *url, struct stk_text *host, struct stk_text *path)
 {
-	const char *at = strstr(url, "://");
-	at = at ? at + 3 : url;
-	size_t n = strcspn(at, "/");
-	stk__text_add(host, "%.*s", (int)n, at);
-	stk__text_add(path, "%s", at[n] ? at + n : "/");
+	const char *authority = strstr(url, "://");
+	authority = authority ? authority + 3 : url;
+	size_t n = strcspn(authority, "/");
+	stk__text_add(host, "%.*s", (int)n, authority);
+	stk__text_add(path, "%s", authority[n] ? authority + n : "/");
 }
 
 static void hash(const struct stk_text *body, char hex[STK_SHA256_HEX])
@@ -104,7 +104,7 @@ static void hash(const struct stk_text *body, char hex[STK_SHA256_HEX])
 	stk__sha256_hex(digest, hex);
 }
 
-static long ask_signed(const struct stk_aws_issuer *i, const struct stk_aws_fresh *base, const struct stk_aws_asking *how,
+static long ask_signed(const struct stk_aws_issuer *i, const struct stk_aws_fresh *base, const struct stk_aws_asking *client,
 	const struct stk_text *body, struct stk_text *answer)
 {
 	static const char type[] = "application/x-www-form-urlencoded; charset=utf-8";
@@ -112,7 +112,7 @@ static long ask_signed(const struct stk_aws_issuer *i, const struct stk_aws_fres
 	char date[STK_SIGV4_DATE], payload[STK_SHA256_HEX];
 	stk__sigv4_date(time(NULL), date);
 	hash(body, payload);
-	split(i->where, &host, &path);
+	split(i->endpoint, &host, &path);
 	const struct stk_sigv4_header headers[] = {
 		{"content-type", type}, {"host", host.s}, {"x-amz-date", date}, {"x-amz-security-token", base->token}};
 	const struct stk_sigv4_request r = {.method = "POST",
@@ -135,11 +135,11 @@ static long ask_signed(const struct stk_aws_issuer *i, const struct stk_aws_fres
 	}
 	for (int k = 0; k < 4; k++)
 		ok &= !lines[k].failed;
-	const struct stk_aws_question q = {.url = i->where,
+	const struct stk_aws_question q = {.url = i->endpoint,
 		.method = "POST",
 		.body = body->s,
 		.headers = {lines[0].s, lines[1].s, lines[2].s, base->token ? lines[3].s : NULL}};
-	long code = ok ? stk__aws_ask(how, &q, answer) : 0;
+	long code = ok ? stk__aws_ask(client, &q, answer) : 0;
 	for (int k = 0; k < 4; k++)
 		stk__text_erase_free(&lines[k]);
 	stk__text_free(&host);
@@ -147,7 +147,7 @@ static long ask_signed(const struct stk_aws_issuer *i, const struct stk_aws_fres
 	return code;
 }
 
-enum stk_status stk__aws_ask_role(const struct stk_aws_issuer *i, const struct stk_aws_fresh *base, const struct stk_aws_asking *how,
+enum stk_status stk__aws_ask_role(const struct stk_aws_issuer *i, const struct stk_aws_fresh *base, const struct stk_aws_asking *client,
 	struct stk_text *answer, struct stk_aws_fresh *out, struct stk_error *err)
 {
 	struct stk_text body = {0};
@@ -158,7 +158,7 @@ enum stk_status stk__aws_ask_role(const struct stk_aws_issuer *i, const struct s
 	}
 	if (i->seconds)
 		stk__text_add(&body, "&DurationSeconds=%s", i->seconds);
-	long code = body.failed ? 0 : ask_signed(i, base, how, &body, answer);
+	long code = body.failed ? 0 : ask_signed(i, base, client, &body, answer);
 	enum stk_status s = code == 200 && stk__aws_take_sts(out, answer) ? STK_OK : refused(i, code, answer, err);
 	stk__text_free(&body);
 	return s;

@@ -60,21 +60,21 @@ static char *token_uri_of(const json_t *o)
 static bool read_user(const json_t *o, struct stk_aws_issuer *i)
 {
 	i->kind = STK_GOOGLE_USER;
-	i->where = token_uri_of(o);
+	i->endpoint = token_uri_of(o);
 	i->key = own_copy(text_of(o, "client_id"));
 	i->secret = stk__secret_copy(text_of(o, "client_secret"));
 	i->token = stk__secret_copy(text_of(o, "refresh_token"));
-	return i->where && i->key && i->secret && i->token;
+	return i->endpoint && i->key && i->secret && i->token;
 }
 
 static bool read_service(const json_t *o, struct stk_aws_issuer *i)
 {
 	i->kind = STK_GOOGLE_SERVICE;
-	i->where = token_uri_of(o);
+	i->endpoint = token_uri_of(o);
 	i->role = own_copy(text_of(o, "client_email"));
 	i->account = own_copy(text_of(o, "private_key_id"));
 	i->secret = stk__secret_copy(text_of(o, "private_key"));
-	return i->where && i->role && i->secret;
+	return i->endpoint && i->role && i->secret;
 }
 
 /* Reads a file of Google's credentials into *i: those of a user or of a service account. */
@@ -127,7 +127,7 @@ static void use_metadata(struct stk_aws_issuer *i)
 	snprintf(url, sizeof url, "http://%s/computeMetadata/v1/instance/service-accounts/default/token",
 		host ? host : "metadata.google.internal");
 	stk__free(host);
-	i->where = stk__strdup(url);
+	i->endpoint = stk__strdup(url);
 	i->kind = STK_GOOGLE_METADATA;
 }
 

@@ -36,11 +36,11 @@ static bool take_token(struct stk_aws_fresh *out, const struct stk_text *answer)
 	return ok;
 }
 
-enum stk_status stk__google_ask_metadata(const struct stk_aws_issuer *i, const struct stk_aws_asking *how, struct stk_text *answer,
+enum stk_status stk__google_ask_metadata(const struct stk_aws_issuer *i, const struct stk_aws_asking *client, struct stk_text *answer,
 	struct stk_aws_fresh *out, struct stk_error *err)
 {
-	const struct stk_aws_question q = {.url = i->where, .method = "GET", .headers = {"Metadata-Flavor: Google"}, .local = true};
-	long code = stk__aws_ask(how, &q, answer);
+	const struct stk_aws_question q = {.url = i->endpoint, .method = "GET", .headers = {"Metadata-Flavor: Google"}, .local = true};
+	long code = stk__aws_ask(client, &q, answer);
 	if (code == 200 && take_token(out, answer))
 		return STK_OK;
 	if (stk__aws_may_pass(code))
@@ -55,16 +55,16 @@ static void add_field(struct stk_text *body, const char *name, const char *value
 }
 
 /* Posts a form to the token endpoint. Returns the HTTP status; 0: memory is short, or stk__aws_ask got no answer. */
-static long post(const struct stk_aws_issuer *i, const struct stk_aws_asking *how, const struct stk_text *body, struct stk_text *answer)
+static long post(const struct stk_aws_issuer *i, const struct stk_aws_asking *client, const struct stk_text *body, struct stk_text *answer)
 {
 	const struct stk_aws_question q = {
-		.url = i->where, .method = "POST", .headers = {"Content-Type: application/x-www-form-urlencoded"}, .body = body->s};
-	return body->failed ? 0 : stk__aws_ask(how, &q, answer);
+		.url = i->endpoint, .method = "POST", .headers = {"Content-Type: application/x-www-form-urlencoded"}, .body = body->s};
+	return body->failed ? 0 : stk__aws_ask(client, &q, answer);
 }
 
-/* Returns the error for an answer of the token endpoint that holds no token. who: the owner of the credentials, and advice for the case that they are refused,
- * as texts of a message. */
-static enum stk_status no_token(long code, const char *who, const char *advice, struct stk_error *err)
+/* Returns the error for an answer of the token endpoint that holds no token. owner, advice: the owner of the credentials, and advice for the case that
+ * they are refused, as texts of a message. */
+static enum stk_status no_token(long code, const char *owner, const char *advice, struct stk_error *err)
 {
 	static const char start[] = "no credentials: Google's token endpoint";
 	if (!code)
@@ -74,10 +74,10 @@ static enum stk_status no_token(long code, const char *who, const char *advice, 
 			err, STK_IO, "%s answers without a token that has an expiry in seconds: check the file's token_uri", start);
 	if (stk__aws_may_pass(code))
 		return stk__fail(err, STK_IO, "%s fails (status %ld): try again later", start, code);
-	return stk__fail(err, STK_IO, "%s refuses %s (status %ld): %s", start, who, code, advice);
+	return stk__fail(err, STK_IO, "%s refuses %s (status %ld): %s", start, owner, code, advice);
 }
 
-enum stk_status stk__google_ask_user(const struct stk_aws_issuer *i, const struct stk_aws_asking *how, struct stk_text *answer,
+enum stk_status stk__google_ask_user(const struct stk_aws_issuer *i, const struct stk_aws_asking *client, struct stk_text *answer,
 	struct stk_aws_fresh *out, struct stk_error *err)
 {
 	struct stk_text body = {0};
@@ -85,7 +85,7 @@ enum stk_status stk__google_ask_user(const struct stk_aws_issuer *i, const struc
 	add_field(&body, "client_id", i->key);
 	add_field(&body, "client_secret", i->secret);
 	add_field(&body, "refresh_token", i->token);
-	long code = post(i, how, &body, answer);
+	long code = post(i, client, &body, answer);
 	stk__text_erase_free(&body);
 	return code == 200 && take_token(out, answer)
 		       ? STK_OK
@@ -194,14 +194,14 @@ static enum stk_status add_statement(const struct stk_aws_issuer *i, struct stk_
 		json_object_set_new(head, "kid", json_string(i->account));
 	add_part(jwt, head);
 	add_part(jwt,
-		json_pack("{s:s, s:s, s:s, s:I, s:I}", "iss", i->role, "scope", scope, "aud", i->where, "iat", now, "exp", now + 3600));
+		json_pack("{s:s, s:s, s:s, s:I, s:I}", "iss", i->role, "scope", scope, "aud", i->endpoint, "iat", now, "exp", now + 3600));
 	const bool ok = !jwt->failed && add_signature(&s, i->secret, jwt);
 	dlclose(s.library);
 	return ok ? STK_OK
 		  : stk__fail(err, STK_INVALID, "the private key in the service account's file cannot be used: is the file whole?");
 }
 
-enum stk_status stk__google_ask_service(const struct stk_aws_issuer *i, const struct stk_aws_asking *how, struct stk_text *answer,
+enum stk_status stk__google_ask_service(const struct stk_aws_issuer *i, const struct stk_aws_asking *client, struct stk_text *answer,
 	struct stk_aws_fresh *out, struct stk_error *err)
 {
 	struct stk_text jwt = {0}, body = {0};
@@ -210,11 +210,11 @@ enum stk_status stk__google_ask_service(const struct stk_aws_issuer *i, const st
 	if (!status) {
 		add_field(&body, "grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer");
 		add_field(&body, "assertion", jwt.s);
-		code = post(i, how, &body, answer);
+		code = post(i, client, &body, answer);
 		if (code != 200 || !take_token(out, answer)) {
-			char who[128];
-			snprintf(who, sizeof who, "the service account %.100s", i->role);
-			status = no_token(code, who, "is the key still valid, and the clock right?", err);
+			char account[128];
+			snprintf(account, sizeof account, "the service account %.100s", i->role);
+			status = no_token(code, account, "is the key still valid, and the clock right?", err);
 		}
 	}
 	stk__text_erase_free(&jwt);

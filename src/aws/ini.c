@@ -103,7 +103,7 @@ static char *copy(struct span a)
 
 char *stk__ini_find(const char *text, const char *section, const char *parent, const char *key)
 {
-	bool inside = false, below = false;
+	bool inside = false, in_subsection = false;
 	text = skip_mark(text);
 	for (struct span line; next_line(&text, &line);) {
 		struct span a = trim(line);
@@ -111,7 +111,7 @@ char *stk__ini_find(const char *text, const char *section, const char *parent, c
 			continue;
 		if (a.s[0] == '[') {
 			inside = is_section(a, section);
-			below = false;
+			in_subsection = false;
 			continue;
 		}
 		const char *equals = memchr(a.s, '=', a.n);
@@ -121,8 +121,8 @@ char *stk__ini_find(const char *text, const char *section, const char *parent, c
 		struct span value = trim((struct span){equals + 1, a.n - (size_t)(equals - a.s) - 1});
 		bool indented = is_blank(line.s[0]);
 		if (!indented)
-			below = parent && is_setting(name, parent) && !value.n;
-		if (indented == (parent != NULL) && (!parent || below) && is_setting(name, key))
+			in_subsection = parent && is_setting(name, parent) && !value.n;
+		if (indented == (parent != NULL) && (!parent || in_subsection) && is_setting(name, key))
 			return copy(value);
 	}
 	return NULL;

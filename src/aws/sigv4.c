@@ -114,9 +114,9 @@ static bool find_key(const struct stk_sigv4_request *q, const char *secret, stru
 }
 
 static bool sign(
-	const struct stk_sigv4_request *q, const char *secret, struct stk_sigv4_key *kept, const char *hash, char hex[STK_SHA256_HEX])
+	const struct stk_sigv4_request *q, const char *secret, struct stk_sigv4_key *cached, const char *hash, char hex[STK_SHA256_HEX])
 {
-	struct stk_sigv4_key own = {0}, *k = kept ? kept : &own;
+	struct stk_sigv4_key temporary = {0}, *k = cached ? cached : &temporary;
 	uint8_t digest[STK_SHA256_SIZE];
 	if (!find_key(q, secret, k))
 		return false;
@@ -133,11 +133,11 @@ static bool sign(
 }
 
 void stk__sigv4_authorization(
-	const struct stk_sigv4_request *q, const struct stk_aws_keys *keys, struct stk_sigv4_key *kept, struct stk_text *out)
+	const struct stk_sigv4_request *q, const struct stk_aws_keys *keys, struct stk_sigv4_key *cached, struct stk_text *out)
 {
 	char hash[STK_SHA256_HEX], signature[STK_SHA256_HEX];
 	hash_request(q, hash);
-	if (!sign(q, keys->secret, kept, hash, signature)) {
+	if (!sign(q, keys->secret, cached, hash, signature)) {
 		out->failed = true;
 		return;
 	}

@@ -38,10 +38,10 @@ struct stk_sigv4_key {
 	struct stk_hmac_sha256 hmac;
 };
 
-/* Appends the value of the Authorization header. kept: the signing key of earlier requests with the same secret, which is replaced if it is for another day,
+/* Appends the value of the Authorization header. cached: the signing key of earlier requests with the same secret, which is replaced if it is for another day,
  * region or service; may be NULL. */
 void stk__sigv4_authorization(
-	const struct stk_sigv4_request *q, const struct stk_aws_keys *keys, struct stk_sigv4_key *kept, struct stk_text *out);
+	const struct stk_sigv4_request *q, const struct stk_aws_keys *keys, struct stk_sigv4_key *cached, struct stk_text *out);
 
 /* Appends s with all bytes except letters, digits and -._~ written as %XX; `keep` names further bytes that stay as they are ("/" for paths). */
 void stk__uri_encode(struct stk_text *out, const char *s, const char *keep);
