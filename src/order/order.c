@@ -113,15 +113,15 @@ struct stk_order_step stk__order_batch(const struct stk_order *o, int64_t k)
  * blocks differ between epochs. The few samples that are left after the last whole block come last; they too differ between epochs. */
 static int64_t block_entry(const struct stk_order *o, int64_t epoch, int64_t position)
 {
-	int64_t blocks = o->size / o->block, at = position;
+	int64_t blocks = o->size / o->block, index = position;
 	if (blocks > 1 && position < blocks * o->block) {
-		struct stk_order whole = *o;
-		whole.size = blocks;
-		const struct stk_shuffle s = stk__order_shuffle(&whole, epoch);
-		at = (int64_t)stk__shuffle_hd(&s, (uint64_t)(position / o->block)) * o->block + position % o->block;
+		struct stk_order block_order = *o;
+		block_order.size = blocks;
+		const struct stk_shuffle s = stk__order_shuffle(&block_order, epoch);
+		index = (int64_t)stk__shuffle_hd(&s, (uint64_t)(position / o->block)) * o->block + position % o->block;
 	}
 	struct stk_random r = stk__random(o->seed, stk__random_stream("order.blocks"), epoch, 0);
-	return (int64_t)((at + (int64_t)(stk__random_double(&r) * (double)o->size)) % o->size);
+	return (int64_t)((index + (int64_t)(stk__random_double(&r) * (double)o->size)) % o->size);
 }
 
 /* Returns the sample at a position of an epoch, 0 <= position < size. */
@@ -152,9 +152,9 @@ struct stk_place stk__order_place(const struct stk_order *o, int64_t k, int32_t 
 		return p;
 	}
 	if (o->tail == STK_TAIL_WRAP) {
-		int64_t place = o->start_position + rank_position(o, k) + i;
-		p.epoch = o->start_epoch + place / o->size;
-		p.position = place % o->size;
+		int64_t index = o->start_position + rank_position(o, k) + i;
+		p.epoch = o->start_epoch + index / o->size;
+		p.position = index % o->size;
 	} else {
 		struct stk_order_step b = stk__order_batch(o, k);
 		p.epoch = b.epoch;
@@ -177,20 +177,20 @@ static bool is_run(const struct stk_place *first, const struct stk_place *last, 
 int32_t stk__order_runs(const struct stk_order *o, int64_t k, int32_t count, struct stk_order_run *out, int32_t most)
 {
 	int32_t n = 0;
-	struct stk_order plain = *o; /* without the samples, since only positions matter here */
-	plain.shuffle = false;
-	plain.indices = NULL;
-	plain.streams = NULL;
+	struct stk_order unshuffled = *o; /* without the samples, since only positions matter here */
+	unshuffled.shuffle = false;
+	unshuffled.indices = NULL;
+	unshuffled.streams = NULL;
 	for (int32_t at = 0; at < count; n++) {
 		if (n == most)
 			return most + 1;
-		struct stk_place first = stk__order_place(&plain, k, at), last = stk__order_place(&plain, k, count - 1);
+		struct stk_place first = stk__order_place(&unshuffled, k, at), last = stk__order_place(&unshuffled, k, count - 1);
 		int32_t low = 1, high = count - at;
 		if (is_run(&first, &last, high))
 			low = high;
 		while (low < high) {
 			int32_t middle = low + (high - low + 1) / 2;
-			last = stk__order_place(&plain, k, at + middle - 1);
+			last = stk__order_place(&unshuffled, k, at + middle - 1);
 			if (is_run(&first, &last, middle))
 				low = middle;
 			else
@@ -221,14 +221,14 @@ struct stk_place stk__order_replacement(const struct stk_order *o, const struct 
 {
 	struct stk_random r = stk__random(o->seed, stk__random_stream("order.replacement"), place->epoch, place->position);
 	struct stk_place out = *place;
-	int64_t among = o->size;
-	if (o->as_met && place->position < among)
-		among = place->position > STK_ORDER_FIRST ? place->position : among < STK_ORDER_FIRST ? among : STK_ORDER_FIRST;
+	int64_t choices = o->size;
+	if (o->as_met && place->position < choices)
+		choices = place->position > STK_ORDER_FIRST ? place->position : choices < STK_ORDER_FIRST ? choices : STK_ORDER_FIRST;
 	r.draw = 4 * (uint32_t)attempt;
-	out.from = (int64_t)(stk__random_double(&r) * (double)among);
+	out.from = (int64_t)(stk__random_double(&r) * (double)choices);
 	out.sample = sample_at(o, out.epoch, out.from);
 	if (out.sample == place->sample) {
-		out.from = (out.from + 1) % among;
+		out.from = (out.from + 1) % choices;
 		out.sample = sample_at(o, out.epoch, out.from);
 	}
 	return out;
@@ -236,8 +236,8 @@ struct stk_place stk__order_replacement(const struct stk_order *o, const struct 
 
 struct stk_place stk__order_follow(const struct stk_order *o, const struct stk_order *leading, const struct stk_place *place)
 {
-	struct stk_quotient at = stk__wide_divide(place->epoch, leading->size, place->from, o->size);
-	struct stk_place out = {.epoch = at.whole, .position = at.rest, .padded = place->padded};
+	struct stk_quotient split = stk__wide_divide(place->epoch, leading->size, place->from, o->size);
+	struct stk_place out = {.epoch = split.quotient, .position = split.remainder, .padded = place->padded};
 	out.from = out.position;
 	out.sample = sample_at(o, out.epoch, out.position);
 	return out;

@@ -20,7 +20,7 @@ static int64_t ceil_div(int64_t a, int64_t b)
 /* Returns the first position of shard s. For s >= ranks the result is after the data set's end, as rotation needs. */
 static int64_t shard_start(const struct stk_order *o, int64_t s)
 {
-	return stk__wide_divide(o->size, s, 0, o->ranks).whole;
+	return stk__wide_divide(o->size, s, 0, o->ranks).quotient;
 }
 
 static int64_t own_shard(const struct stk_order *o, int64_t epoch)
@@ -61,7 +61,7 @@ static struct stk_place stream_place(const struct stk_order *o, int64_t t)
 		epoch = t / own_size(o);
 		position = first + t % own_size(o);
 	} else {
-		epoch = stk__wide_divide(first + t, o->ranks, o->ranks - 1, o->size).whole - o->rank;
+		epoch = stk__wide_divide(first + t, o->ranks, o->ranks - 1, o->size).quotient - o->rank;
 		position = (first + t) % o->size;
 	}
 	return (struct stk_place){.epoch = epoch, .position = position, .sample = position};

@@ -15,7 +15,7 @@ struct piece {
 
 struct stk_streams {
 	struct piece *pieces; /* pieces of slot 0, then of slot 1, and so on */
-	int64_t *piece;       /* [slot]: index of the slot's first piece; the last entry is the number of all pieces */
+	int64_t *first_piece; /* [slot]: index of the slot's first piece; the last entry is the number of all pieces */
 	int64_t *period;      /* [slot]: number of samples after which the slot's pieces repeat */
 	int32_t slots;
 };
@@ -25,7 +25,7 @@ void stk__streams_destroy(struct stk_streams *s)
 	if (!s)
 		return;
 	stk__free(s->pieces);
-	stk__free(s->piece);
+	stk__free(s->first_piece);
 	stk__free(s->period);
 	stk__free(s);
 }
@@ -35,32 +35,32 @@ int32_t stk__streams_slots(const struct stk_streams *s)
 	return s->slots;
 }
 
-/* Returns the number of the sequence at index `place` of a cycle. */
-static int64_t sequence_at(const struct stk_streams_options *o, const struct stk_shuffle *permutation, int64_t cycle, int64_t place)
+/* Returns the number of the sequence at index `index` of a cycle. */
+static int64_t sequence_at(const struct stk_streams_options *o, const struct stk_shuffle *permutation, int64_t cycle, int64_t index)
 {
 	if (o->order)
-		return o->order[cycle * o->count + place];
-	return o->shuffle ? (int64_t)stk__shuffle_hd(permutation, (uint64_t)place) : place;
+		return o->order[cycle * o->count + index];
+	return o->shuffle ? (int64_t)stk__shuffle_hd(permutation, (uint64_t)index) : index;
 }
 
 static void deal(struct stk_streams *s, const struct stk_streams_options *o, int64_t cycles)
 {
 	const struct stk_order order = {.size = o->count, .seed = o->seed};
-	int64_t at = 0;
+	int64_t used = 0;
 	for (int32_t slot = 0; slot < s->slots; slot++) {
 		int64_t begin = 0;
-		s->piece[slot] = at;
+		s->first_piece[slot] = used;
 		for (int64_t cycle = 0; cycle < cycles; cycle++) {
 			const struct stk_shuffle permutation = stk__order_shuffle(&order, cycle);
 			for (int64_t i = slot; i < o->count; i += s->slots) {
 				int64_t next = sequence_at(o, &permutation, cycle, i);
-				s->pieces[at++] = (struct piece){begin, o->sequences[next]};
+				s->pieces[used++] = (struct piece){begin, o->sequences[next]};
 				begin += o->sequences[next + 1] - o->sequences[next];
 			}
 		}
 		s->period[slot] = begin;
 	}
-	s->piece[s->slots] = at;
+	s->first_piece[s->slots] = used;
 }
 
 static int64_t cycles_of(const struct stk_streams_options *o)
@@ -97,10 +97,10 @@ enum stk_status stk__streams_create(const struct stk_streams_options *o, struct 
 	if (s) {
 		s->slots = o->slots;
 		s->pieces = stk__alloc((size_t)pieces * sizeof *s->pieces);
-		s->piece = stk__alloc(((size_t)o->slots + 1) * sizeof *s->piece);
+		s->first_piece = stk__alloc(((size_t)o->slots + 1) * sizeof *s->first_piece);
 		s->period = stk__alloc((size_t)o->slots * sizeof *s->period);
 	}
-	if (!s || !s->pieces || !s->piece || !s->period) {
+	if (!s || !s->pieces || !s->first_piece || !s->period) {
 		stk__streams_destroy(s);
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for the order of %lld sequences", (long long)o->count);
 	}
@@ -112,14 +112,14 @@ enum stk_status stk__streams_create(const struct stk_streams_options *o, struct 
 int64_t stk__streams_sample(const struct stk_streams *s, uint64_t n)
 {
 	int32_t slot = (int32_t)(n % (uint64_t)s->slots);
-	int64_t at = (int64_t)(n / (uint64_t)s->slots % (uint64_t)s->period[slot]);
-	int64_t low = s->piece[slot], high = s->piece[slot + 1]; /* finds the last piece that begins at or before `at` */
+	int64_t position = (int64_t)(n / (uint64_t)s->slots % (uint64_t)s->period[slot]);
+	int64_t low = s->first_piece[slot], high = s->first_piece[slot + 1]; /* finds the last piece that begins at or before `position` */
 	while (high - low > 1) {
 		int64_t middle = low + (high - low) / 2;
-		if (s->pieces[middle].begin <= at)
+		if (s->pieces[middle].begin <= position)
 			low = middle;
 		else
 			high = middle;
 	}
-	return s->pieces[low].first + (at - s->pieces[low].begin);
+	return s->pieces[low].first + (position - s->pieces[low].begin);
 }

@@ -8,7 +8,7 @@
 __extension__ typedef unsigned __int128 stk_wide;
 
 struct stk_quotient {
-	int64_t whole, rest;
+	int64_t quotient, remainder;
 };
 
 /* Returns the quotient and the remainder of (a * b + c) / d, for a, b and c >= 0 and d >= 1; the quotient must fit in an int64_t. Does not use the operator `/`
@@ -20,16 +20,16 @@ static inline struct stk_quotient stk__wide_divide(int64_t a, int64_t b, int64_t
 	if (!__builtin_mul_overflow(a, b, &n) && !__builtin_add_overflow(n, c, &n))
 		return (struct stk_quotient){n / d, n % d};
 	stk_wide wide = (stk_wide)a * (stk_wide)b + (stk_wide)c;
-	uint64_t whole = 0, rest = 0;
+	uint64_t quotient = 0, remainder = 0;
 	for (int bit = 127; bit >= 0; bit--) {
-		rest = rest << 1 | (uint64_t)(wide >> bit & 1);
-		whole <<= 1;
-		if (rest >= (uint64_t)d) {
-			rest -= (uint64_t)d;
-			whole |= 1;
+		remainder = remainder << 1 | (uint64_t)(wide >> bit & 1);
+		quotient <<= 1;
+		if (remainder >= (uint64_t)d) {
+			remainder -= (uint64_t)d;
+			quotient |= 1;
 		}
 	}
-	return (struct stk_quotient){(int64_t)whole, (int64_t)rest};
+	return (struct stk_quotient){(int64_t)quotient, (int64_t)remainder};
 }
 
 #endif

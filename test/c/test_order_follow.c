@@ -52,8 +52,8 @@ static void test_wide_division(void **state)
 		if (wide / d > INT64_MAX)
 			continue;
 		struct stk_quotient q = stk__wide_divide(n[0], n[1], n[2], (int64_t)d);
-		assert_int_equal(q.whole, (int64_t)(wide / d));
-		assert_int_equal(q.rest, (int64_t)(wide % d));
+		assert_int_equal(q.quotient, (int64_t)(wide / d));
+		assert_int_equal(q.remainder, (int64_t)(wide % d));
 	}
 }
 
