@@ -87,20 +87,20 @@ void stk__uses_free(struct stk_gpu_device *dev, struct stk_uses *u)
 /* ---- GPU memory ---- */
 
 /* Call without the lock. */
-static uint8_t *gpu_take(struct stk_block_source *from, size_t size)
+static uint8_t *gpu_take(struct stk_block_source *source, size_t size)
 {
 	stk_gpu_ptr p = 0;
 	struct stk_error err = {0};
-	enum stk_status status = stk__gpu_enter(from->dev, &err);
+	enum stk_status status = stk__gpu_enter(source->dev, &err);
 	if (!status) {
-		status = stk__gpu_alloc(from->dev, size, &p, &err);
-		stk__gpu_leave(from->dev);
+		status = stk__gpu_alloc(source->dev, size, &p, &err);
+		stk__gpu_leave(source->dev);
 	}
 	if (!status)
 		return (uint8_t *)(uintptr_t)p;
-	pthread_mutex_lock(&from->shared.lock);
-	from->gpu_error = err;
-	pthread_mutex_unlock(&from->shared.lock);
+	pthread_mutex_lock(&source->shared.lock);
+	source->gpu_error = err;
+	pthread_mutex_unlock(&source->shared.lock);
 	return NULL;
 }
 
@@ -120,10 +120,10 @@ struct stk_shared {
 	int32_t pieces; /* pieces in use, plus one while the allocation is being filled */
 };
 
-static struct stk_shared *shared_make(struct stk_block_source *from)
+static struct stk_shared *shared_make(struct stk_block_source *source)
 {
 	struct stk_shared *s = stk__calloc(1, sizeof *s);
-	if (s && !(s->data = gpu_take(from, SHARED_BYTES))) {
+	if (s && !(s->data = gpu_take(source, SHARED_BYTES))) {
 		stk__free(s);
 		return NULL;
 	}
@@ -158,74 +158,74 @@ static struct stk_shared *shared_unref(struct stk_shared *s)
 	return s && --s->pieces == 0 ? s : NULL;
 }
 
-static uint8_t *shared_take(struct stk_block_source *from, size_t size, struct stk_shared **of)
+static uint8_t *shared_take(struct stk_block_source *source, size_t size, struct stk_shared **of)
 {
-	struct stk_shared_pool *pool = &from->shared;
+	struct stk_shared_pool *pool = &source->shared;
 	size = (size + SHARED_ALIGN - 1) / SHARED_ALIGN * SHARED_ALIGN;
 	pthread_mutex_lock(&pool->lock);
 	uint8_t *at = shared_piece(pool, size, of);
 	pthread_mutex_unlock(&pool->lock);
 	if (at)
 		return at;
-	struct stk_shared *fresh = shared_make(from);
-	if (!fresh)
+	struct stk_shared *allocation = shared_make(source);
+	if (!allocation)
 		return NULL;
 	pthread_mutex_lock(&pool->lock);
 	struct stk_shared *full = shared_unref(pool->open);
-	pool->open = fresh;
+	pool->open = allocation;
 	at = shared_piece(pool, size, of);
 	pthread_mutex_unlock(&pool->lock);
-	shared_free(from->dev, full);
+	shared_free(source->dev, full);
 	return at;
 }
 
-static void shared_give(struct stk_block_source *from, struct stk_shared *s)
+static void shared_give(struct stk_block_source *source, struct stk_shared *s)
 {
-	pthread_mutex_lock(&from->shared.lock);
+	pthread_mutex_lock(&source->shared.lock);
 	struct stk_shared *empty = shared_unref(s);
-	pthread_mutex_unlock(&from->shared.lock);
-	shared_free(from->dev, empty);
+	pthread_mutex_unlock(&source->shared.lock);
+	shared_free(source->dev, empty);
 }
 
-void stk__block_source_init(struct stk_block_source *from)
+void stk__block_source_init(struct stk_block_source *source)
 {
-	*from = (struct stk_block_source){0};
-	pthread_mutex_init(&from->shared.lock, NULL);
+	*source = (struct stk_block_source){0};
+	pthread_mutex_init(&source->shared.lock, NULL);
 }
 
-void stk__block_source_destroy(struct stk_block_source *from)
+void stk__block_source_destroy(struct stk_block_source *source)
 {
-	shared_free(from->dev, from->shared.open);
-	pthread_mutex_destroy(&from->shared.lock);
+	shared_free(source->dev, source->shared.open);
+	pthread_mutex_destroy(&source->shared.lock);
 }
 
 /* ---- blocks ---- */
 
-static void take_data(struct stk_block_source *from, struct stk_block *b, size_t size)
+static void take_data(struct stk_block_source *source, struct stk_block *b, size_t size)
 {
 	if (b->space == STK_SPACE_HOST)
 		b->data = size <= STK_BLOCK_SMALL ? stk__alloc(size) : stk__map(size);
 	else
-		b->data = size <= STK_BLOCK_SMALL ? shared_take(from, size, &b->shared) : gpu_take(from, size);
+		b->data = size <= STK_BLOCK_SMALL ? shared_take(source, size, &b->shared) : gpu_take(source, size);
 	b->capacity = b->data ? size : 0;
 }
 
-static void give_data(struct stk_block_source *from, struct stk_block *b)
+static void give_data(struct stk_block_source *source, struct stk_block *b)
 {
 	if (b->space == STK_SPACE_HOST && b->capacity <= STK_BLOCK_SMALL)
 		stk__free(b->data);
 	else if (b->space == STK_SPACE_HOST)
 		stk__unmap(b->data, b->capacity);
 	else if (b->shared)
-		shared_give(from, b->shared);
+		shared_give(source, b->shared);
 	else
-		gpu_give(from->dev, b->data);
+		gpu_give(source->dev, b->data);
 	b->data = NULL;
 	b->shared = NULL;
 	b->capacity = 0;
 }
 
-static void give_chunks(struct stk_block_source *from, struct stk_block *b)
+static void give_chunks(struct stk_block_source *source, struct stk_block *b)
 {
 	struct stk_chunk *c = atomic_exchange(&b->chunks, NULL);
 	while (c) {
@@ -235,22 +235,22 @@ static void give_chunks(struct stk_block_source *from, struct stk_block *b)
 		else if (b->space == STK_SPACE_HOST)
 			stk__free(c->data);
 		else
-			gpu_give(from->dev, c->data);
+			gpu_give(source->dev, c->data);
 		stk__free(c);
 		c = next;
 	}
 }
 
-bool stk__block_resize(struct stk_block_source *from, struct stk_block *b, size_t fixed, size_t extra_bytes)
+bool stk__block_resize(struct stk_block_source *source, struct stk_block *b, size_t fixed, size_t extra_bytes)
 {
 	size_t need = fixed + extra_bytes;
-	give_chunks(from, b);
+	give_chunks(source, b);
 	b->fixed = fixed;
 	atomic_store(&b->extra_used, 0);
 	if (need <= b->capacity && need + STK_BLOCK_SMALL >= b->capacity / 2)
 		return true;
-	give_data(from, b);
-	take_data(from, b, need);
+	give_data(source, b);
+	take_data(source, b, need);
 	return b->data != NULL;
 }
 
@@ -271,14 +271,14 @@ bool stk__block_adopt(struct stk_block *b, uint8_t *data, size_t size, void (*re
 	return true;
 }
 
-uint8_t *stk__block_take(struct stk_block_source *from, struct stk_block *b, size_t size)
+uint8_t *stk__block_take(struct stk_block_source *source, struct stk_block *b, size_t size)
 {
 	size = stk__whole_lines(size ? size : 1);
 	size_t at = atomic_fetch_add(&b->extra_used, size);
 	if (b->fixed + at + size <= b->capacity)
 		return b->data + b->fixed + at;
 	struct stk_chunk *c = stk__alloc(sizeof *c);
-	uint8_t *data = !c ? NULL : b->space == STK_SPACE_HOST ? stk__alloc(size) : gpu_take(from, size);
+	uint8_t *data = !c ? NULL : b->space == STK_SPACE_HOST ? stk__alloc(size) : gpu_take(source, size);
 	if (!data) {
 		stk__free(c);
 		return NULL;
@@ -288,17 +288,17 @@ uint8_t *stk__block_take(struct stk_block_source *from, struct stk_block *b, siz
 	return data;
 }
 
-static bool is_inside(const uint8_t *at, size_t size, const uint8_t *begin, size_t capacity)
+static bool is_inside(const uint8_t *piece, size_t size, const uint8_t *begin, size_t capacity)
 {
-	return begin && at >= begin && at < begin + capacity && size <= (size_t)(begin + capacity - at);
+	return begin && piece >= begin && piece < begin + capacity && size <= (size_t)(begin + capacity - piece);
 }
 
-bool stk__block_has_piece(const struct stk_block *b, const uint8_t *at, size_t size)
+bool stk__block_has_piece(const struct stk_block *b, const uint8_t *piece, size_t size)
 {
-	bool one = is_inside(at, size, b->data, b->capacity);
-	for (const struct stk_chunk *c = atomic_load(&b->chunks); c && !one; c = c->next)
-		one = is_inside(at, size, c->data, c->size);
-	return one;
+	bool found = is_inside(piece, size, b->data, b->capacity);
+	for (const struct stk_chunk *c = atomic_load(&b->chunks); c && !found; c = c->next)
+		found = is_inside(piece, size, c->data, c->size);
+	return found;
 }
 
 size_t stk__block_bytes(const struct stk_block *b)
@@ -309,12 +309,12 @@ size_t stk__block_bytes(const struct stk_block *b)
 	return bytes;
 }
 
-void stk__block_free(struct stk_block_source *from, struct stk_block *b)
+void stk__block_free(struct stk_block_source *source, struct stk_block *b)
 {
 	if (!b)
 		return;
-	give_chunks(from, b);
-	give_data(from, b);
-	stk__uses_free(from->dev, &b->uses);
+	give_chunks(source, b);
+	give_data(source, b);
+	stk__uses_free(source->dev, &b->uses);
 	stk__free(b);
 }

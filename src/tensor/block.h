@@ -92,21 +92,22 @@ struct stk_block_source {
 /* Prepares the block for the next batch: gives it a region of `fixed` bytes and `extra_bytes` bytes after it, and releases its chunks. Does not allocate if the
  * present memory is large enough and not much larger. Returns false if memory is short; the block then has no memory. May free and allocate, which on a GPU may
  * wait for the device. */
-bool stk__block_resize(struct stk_block_source *from, struct stk_block *b, size_t fixed, size_t extra_bytes);
+bool stk__block_resize(struct stk_block_source *source, struct stk_block *b, size_t fixed, size_t extra_bytes);
 /* Returns `size` bytes of the block's memory after the region, or of a new chunk if too little is left; NULL: memory is short. Safe from several threads. */
-uint8_t *stk__block_take(struct stk_block_source *from, struct stk_block *b, size_t size);
+uint8_t *stk__block_take(struct stk_block_source *source, struct stk_block *b, size_t size);
 /* Adds memory, which other code has filled, to the block as a chunk. Calls `release` with `owner`, on any thread, when the block is used again or freed.
  * Returns false if memory is short; the caller then still owns the data. Only for blocks in host memory. Safe from several threads at once. */
 bool stk__block_adopt(struct stk_block *b, uint8_t *data, size_t size, void (*release)(void *owner), void *owner);
-/* Returns whether [at, at + size) lies in a single allocation of the block. Two adjacent allocations do not count as one, since a copy must not span them. */
-bool stk__block_has_piece(const struct stk_block *b, const uint8_t *at, size_t size);
+/* Returns whether [piece, piece + size) lies in a single allocation of the block. Two adjacent allocations do not count as one, since a copy must not span
+ * them. */
+bool stk__block_has_piece(const struct stk_block *b, const uint8_t *piece, size_t size);
 /* Returns the size in bytes of the block and its chunks. */
 size_t stk__block_bytes(const struct stk_block *b);
 /* Frees the block and its memory. NULL is allowed. */
-void stk__block_free(struct stk_block_source *from, struct stk_block *b);
+void stk__block_free(struct stk_block_source *source, struct stk_block *b);
 
-void stk__block_source_init(struct stk_block_source *from);
-void stk__block_source_destroy(struct stk_block_source *from); /* call after all blocks are freed */
+void stk__block_source_init(struct stk_block_source *source);
+void stk__block_source_destroy(struct stk_block_source *source); /* call after all blocks are freed */
 
 size_t stk__whole_lines(size_t bytes); /* rounds up to whole cache lines */
 

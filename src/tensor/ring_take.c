@@ -42,16 +42,16 @@ enum verdict { MAY_KEEP, OVER_LIMIT, UNKNOWN };
  * has just done so; the result is then not UNKNOWN. Call with the lock held. */
 static enum verdict may_keep_held(const struct stk_ring *r, const struct stk_slot *s, bool measured)
 {
-	size_t more[STK_SPACES];
-	held_bytes(s, more);
+	size_t added[STK_SPACES];
+	held_bytes(s, added);
 	for (int space = 0; space < STK_SPACES; space++) {
-		size_t then = r->kept_memory[space].bytes + more[space], limit = r->kept_memory[space].limit,
-		       seen = r->kept_memory[space].measured_bytes;
-		if (!more[space])
+		size_t total = r->kept_memory[space].bytes + added[space], limit = r->kept_memory[space].limit,
+		       measured_bytes = r->kept_memory[space].measured_bytes;
+		if (!added[space])
 			continue;
-		if (!measured && seen != SIZE_MAX && (!limit || then > limit || then - seen > limit / 8))
+		if (!measured && measured_bytes != SIZE_MAX && (!limit || total > limit || total - measured_bytes > limit / 8))
 			return UNKNOWN;
-		if (limit && then > limit)
+		if (limit && total > limit)
 			return OVER_LIMIT;
 	}
 	return MAY_KEEP;
@@ -342,10 +342,10 @@ enum stk_ring_lack stk__ring_lacks(struct stk_ring *r)
 {
 	struct choice c = {.reason = STK_RING_ALL_OUT};
 	pthread_mutex_lock(&r->lock);
-	bool any = r->free_slots || r->n_slots < r->limit || oldest_delivered(r, true, true, &c) ||
-		   (!r->limit_is_hard && oldest_delivered(r, false, true, &c));
+	bool available = r->free_slots || r->n_slots < r->limit || oldest_delivered(r, true, true, &c) ||
+			 (!r->limit_is_hard && oldest_delivered(r, false, true, &c));
 	pthread_mutex_unlock(&r->lock);
-	return any ? STK_RING_LACKS_NOTHING : c.reason;
+	return available ? STK_RING_LACKS_NOTHING : c.reason;
 }
 
 struct stk_desc stk__ring_largest(struct stk_ring *r)

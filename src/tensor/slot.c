@@ -120,15 +120,15 @@ static bool lay_out_value(struct stk_slot *s, int32_t v)
 	struct stk_ring *r = s->ring;
 	struct stk_slot_value *val = &s->values[v];
 	struct stk_block *b = val->block;
-	size_t before = b->capacity;
+	size_t old_capacity = b->capacity;
 	val->sample_bytes = stk_desc_bytes(&val->expected);
 	const bool reserved = val->sample_bytes > 0 && (r->fixed || !r->sample_limit || (size_t)val->sample_bytes <= r->sample_limit);
 	if (reserved && val->sample_bytes > PTRDIFF_MAX / r->batch)
 		return false;
 	size_t fixed = reserved ? stk__whole_lines((size_t)val->sample_bytes * (size_t)r->batch) : 0;
 	bool ok = stk__block_resize(&r->source, b, fixed, val->extra_bytes);
-	atomic_fetch_add(&r->bytes, b->capacity - before); /* modulo 2^64, since the difference may be negative */
-	val->region = fixed ? b->data : NULL;              /* no region if no shape is expected, or if no such sample is allowed */
+	atomic_fetch_add(&r->bytes, b->capacity - old_capacity); /* modulo 2^64, since the difference may be negative */
+	val->region = fixed ? b->data : NULL;                    /* no region if no shape is expected, or if no such sample is allowed */
 	val->samples = s->face->samples[v];
 	memset(val->samples, 0, (size_t)r->batch * sizeof *val->samples);
 	s->bytes[b->space] += b->capacity;
@@ -294,8 +294,8 @@ static bool make_dense(struct stk_slot *s, int32_t v, int32_t n, void **dense)
 	for (int32_t i = 1; i < n && lies; i++)
 		lies = (uint8_t *)val->samples[i].data == (uint8_t *)val->samples[0].data + (size_t)i * bytes;
 	if (!lies) {
-		bool fits = has_region(val, &val->samples[0].desc);
-		uint8_t *to = fits ? val->region : stk__block_take(&s->ring->source, val->block, bytes * (size_t)n);
+		bool in_region = has_region(val, &val->samples[0].desc);
+		uint8_t *to = in_region ? val->region : stk__block_take(&s->ring->source, val->block, bytes * (size_t)n);
 		if (!to || !move_samples(s, val, n, to, bytes))
 			return false;
 	}
@@ -306,10 +306,10 @@ static bool make_dense(struct stk_slot *s, int32_t v, int32_t n, void **dense)
 /* Updates extra_bytes for later slots from the bytes that block b needed: grows it at once, and shrinks it slowly. Call with the ring's lock held. */
 static void learn_extra_bytes(struct stk_ring_value *of, const struct stk_block *b)
 {
-	size_t used = atomic_load(&b->extra_used), wanted = used + used / 8;
-	if (wanted > of->extra_bytes)
-		of->extra_bytes = wanted;
-	else if (wanted < of->extra_bytes / 4)
+	size_t used = atomic_load(&b->extra_used), target = used + used / 8;
+	if (target > of->extra_bytes)
+		of->extra_bytes = target;
+	else if (target < of->extra_bytes / 4)
 		of->extra_bytes -= of->extra_bytes / 64;
 }
 
