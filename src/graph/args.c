@@ -25,15 +25,15 @@ static enum stk_status wrong_type(const struct stk_arg_def *def, struct stk_erro
 static enum stk_status refuse_number(const struct stk_arg_def *def, double v, int64_t index, struct stk_error *err)
 {
 	bool floats = def->type == STK_ARG_FLOAT || def->type == STK_ARG_FLOATS;
-	char place[32] = "", range[80];
+	char index_text[32] = "", range[80];
 	snprintf(range, sizeof range, def->flags & STK_INFINITE ? "a number" : floats ? "a finite float32" : "a finite number");
 	if (index >= 0)
-		snprintf(place, sizeof place, " at index %lld", (long long)index);
+		snprintf(index_text, sizeof index_text, " at index %lld", (long long)index);
 	if (def->min > -HUGE_VAL && def->max < HUGE_VAL)
 		snprintf(range, sizeof range, "from %g to %g", def->min, def->max);
 	else if (def->min > -HUGE_VAL)
 		snprintf(range, sizeof range, "finite and at least %g", def->min);
-	return stk__fail(err, STK_INVALID, "argument \"%s\" is %g%s; it must be %s (%s)", def->name, v, place, range, def->doc);
+	return stk__fail(err, STK_INVALID, "argument \"%s\" is %g%s; it must be %s (%s)", def->name, v, index_text, range, def->doc);
 }
 
 /* Fails if a number is outside of the argument's range, is NaN without STK_NAN, or is infinite as float32 without STK_INFINITE. Every number for an argument
@@ -130,10 +130,10 @@ static enum stk_status set_int(const struct stk_arg_def *def, const struct stk_a
 
 static bool choice_listed(const char *choices, const char *s)
 {
-	size_t want = strlen(s);
+	size_t length = strlen(s);
 	for (const char *p = choices; *p;) {
 		size_t n = strcspn(p, "|");
-		if (n == want && memcmp(p, s, n) == 0)
+		if (n == length && memcmp(p, s, n) == 0)
 			return true;
 		p += n + (p[n] == '|');
 	}
@@ -457,12 +457,12 @@ static bool holds_nan(const struct stk_arg_def *def, const void *args)
 bool stk__args_may_hold_nan(const struct stk_graph_node *node)
 {
 	struct stk_arg_def def;
-	bool may = false;
+	bool found = false;
 	for (int32_t k = 0; stk__op_arg_at(node->def, k, &def); k++)
-		may |= holds_nan(&def, node->args);
+		found |= holds_nan(&def, node->args);
 	for (int32_t k = 0; k < node->n_varying; k++)
-		may |= (node->varying[k].def.flags & STK_NAN) != 0;
-	return may;
+		found |= (node->varying[k].def.flags & STK_NAN) != 0;
+	return found;
 }
 
 enum stk_status stk__args_suit(const struct stk_op_def *op, const void *args, enum stk_dtype out, struct stk_error *err)

@@ -27,8 +27,8 @@ static bool joins(const struct stk_program *p, const struct stk_program_node *la
 	if (!p->fused || !stk__program_same_branch(last, next) || !next->lowers || next->def->fetch || next->on_gpu != last->on_gpu ||
 		next->inputs[0] != last->first_value)
 		return false;
-	const struct stk_value *between = &p->values[last->first_value];
-	return between->consumers == 1 && between->slot < 0 && stk__pass_joins(sofar, next->classes);
+	const struct stk_value *value = &p->values[last->first_value];
+	return value->consumers == 1 && value->slot < 0 && stk__pass_joins(sofar, next->classes);
 }
 
 /* Returns the GPU step that makes the image which pass k reads, if a single operator of the same chain makes it and nothing else reads it; otherwise -1. */
@@ -55,23 +55,23 @@ static bool feeds(const struct stk_program *p, const struct stk_chain *chain, in
 	const struct stk_program_node *n = &p->nodes[chain->groups[k].nodes[0]], *next = &p->nodes[chain->groups[k + 1].nodes[0]];
 	if (!(n->def->flags & STK_OP_FEEDS) || !(next->def->flags & STK_OP_ABSORBS) || next->inputs[0] != n->first_value)
 		return false;
-	const struct stk_value *between = &p->values[n->first_value];
+	const struct stk_value *value = &p->values[n->first_value];
 	return !n->on_gpu && !next->on_gpu && !n->node->by_frame && !next->node->by_frame && stk__program_same_branch(n, next) &&
-	       between->consumers == 1 && between->slot < 0 && between->merge < 0;
+	       value->consumers == 1 && value->slot < 0 && value->merge < 0;
 }
 
 enum stk_status stk__fuse(struct stk_program *p, struct stk_chain *chain, struct stk_error *err)
 {
 	int32_t n = chain->n_nodes;
 	int32_t *order = stk__program_alloc(p, (size_t)n, sizeof *order);
-	bool *taken = stk__program_alloc(p, (size_t)n, sizeof *taken);
+	bool *grouped = stk__program_alloc(p, (size_t)n, sizeof *grouped);
 	int32_t *last_of = stk__program_alloc(p, (size_t)n, sizeof *last_of); /* for each group: position of its last node in the chain */
 	chain->groups = stk__program_alloc(p, (size_t)n, sizeof *chain->groups);
-	if (!order || !taken || !last_of || !chain->groups)
+	if (!order || !grouped || !last_of || !chain->groups)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a chain's groups");
 	int32_t used = 0;
 	for (int32_t i = 0; i < n; i++) {
-		if (taken[i])
+		if (grouped[i])
 			continue;
 		const struct stk_program_node *last = &p->nodes[chain->nodes[i]];
 		struct stk_group g = {.nodes = order + used, .pass = last->lowers, .when = last->when, .n_when = last->node->n_when};
@@ -83,10 +83,10 @@ enum stk_status stk__fuse(struct stk_program *p, struct stk_chain *chain, struct
 		int32_t end = i;
 		for (int32_t j = i + 1; g.pass && j < n; j++) {
 			const struct stk_program_node *next = &p->nodes[chain->nodes[j]];
-			if (taken[j] || !joins(p, last, classes, next) || steps + steps_of(next) > STK_PASS_MAX_STEPS ||
+			if (grouped[j] || !joins(p, last, classes, next) || steps + steps_of(next) > STK_PASS_MAX_STEPS ||
 				(planes && (next->classes & STK_CLASS_MIXES)))
 				continue;
-			taken[j] = true;
+			grouped[j] = true;
 			order[used++] = chain->nodes[j];
 			g.count++;
 			classes |= next->classes;

@@ -183,12 +183,12 @@ static struct stk_graph_node *new_node(
 	struct stk_graph_node *node = stk__graph_alloc(g, sizeof *node);
 	if (!node)
 		return NULL;
-	char made[128];
-	snprintf(made, sizeof made, "%s_%d", def->name, g->n_nodes);
+	char generated[128];
+	snprintf(generated, sizeof generated, "%s_%d", def->name, g->n_nodes);
 	node->def = def;
 	node->n_outputs = def->outputs ? def->outputs : 1;
 	node->named = o && o->name;
-	node->name = stk__graph_strdup(g, node->named ? o->name : made);
+	node->name = stk__graph_strdup(g, node->named ? o->name : generated);
 	node->where = o && o->where ? stk__graph_strdup(g, o->where) : NULL;
 	node->device = o ? o->device : STK_DEVICE_ANY;
 	node->args = stk__graph_alloc(g, def->args_size + 1);

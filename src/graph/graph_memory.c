@@ -8,12 +8,12 @@ bool stk__grow(void **array, size_t count, size_t *capacity, size_t size)
 {
 	if (count < *capacity)
 		return true;
-	size_t more = *capacity ? 2 * *capacity : 16;
-	void *p = stk__realloc(*array, more * size);
+	size_t grown = *capacity ? 2 * *capacity : 16;
+	void *p = stk__realloc(*array, grown * size);
 	if (!p)
 		return false;
 	*array = p;
-	*capacity = more;
+	*capacity = grown;
 	return true;
 }
 

@@ -9,10 +9,10 @@
 /* Returns true if the desc's layout is one of the space-separated layouts in `list` or, if the desc has no layout, if one of them has as many dims. */
 static bool layout_listed(const char *list, const struct stk_desc *desc)
 {
-	size_t want = strlen(desc->layout);
+	size_t length = strlen(desc->layout);
 	for (const char *p = list; *p;) {
 		size_t n = strcspn(p, " ");
-		if (want ? n == want && memcmp(p, desc->layout, n) == 0 : (int32_t)n == desc->ndim)
+		if (length ? n == length && memcmp(p, desc->layout, n) == 0 : (int32_t)n == desc->ndim)
 			return true;
 		p += n + (p[n] == ' ');
 	}

@@ -224,8 +224,8 @@ static enum stk_status read_conditions(const json_t *when, struct read_op *op, s
 	if (!op->when)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for the conditions of operator %zu", index);
 	for (; op->n_when < n; op->n_when++) {
-		const json_t *j = json_array_get(when, op->n_when), *wanted = json_array_get(j, 2);
-		json_t *node = json_array_size(j) == 3 && json_is_boolean(wanted)
+		const json_t *j = json_array_get(when, op->n_when), *expected = json_array_get(j, 2);
+		json_t *node = json_array_size(j) == 3 && json_is_boolean(expected)
 				       ? json_pack("[O,O]", json_array_get(j, 0), json_array_get(j, 1))
 				       : NULL;
 		bool ok = node && node_of_json(node, &op->when[op->n_when].predicate);
@@ -233,7 +233,7 @@ static enum stk_status read_conditions(const json_t *when, struct read_op *op, s
 		if (!ok)
 			return stk__fail(err, STK_INVALID, "condition %zu of operator %zu of the JSON is no [operator, output, wanted]",
 				op->n_when, index);
-		op->when[op->n_when].wanted = json_is_true(wanted);
+		op->when[op->n_when].wanted = json_is_true(expected);
 	}
 	return STK_OK;
 }

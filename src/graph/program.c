@@ -271,8 +271,8 @@ static void find_levels(struct stk_program *p)
 			const struct stk_program_node *from = &p->nodes[p->values[stk__program_source(n, k)].node];
 			if (from->cloned && n->gathers < 0)
 				continue;
-			int32_t made = from->cloned ? first : from->level;
-			int32_t level = made + (n->gathers >= 0 ? 2 : from->def->flags & STK_OP_CALLBACK ? 1 : 0);
+			int32_t ready_level = from->cloned ? first : from->level;
+			int32_t level = ready_level + (n->gathers >= 0 ? 2 : from->def->flags & STK_OP_CALLBACK ? 1 : 0);
 			if (level > n->level)
 				n->level = level;
 		}
@@ -295,12 +295,12 @@ static void find_heavy(const struct stk_program *p, int32_t *parent, bool *heavy
 {
 	for (int32_t i = 0; i < p->n_nodes; i++) {
 		const struct stk_program_node *n = &p->nodes[i];
-		bool own = n->lowers || n->def->fetch || (n->def->flags & STK_OP_FUNCTION);
-		for (int32_t k = 0; k < stk__program_sources(n) && !own; k++) {
+		bool costly = n->lowers || n->def->fetch || (n->def->flags & STK_OP_FUNCTION);
+		for (int32_t k = 0; k < stk__program_sources(n) && !costly; k++) {
 			const struct stk_program_node *from = &p->nodes[p->values[stk__program_source(n, k)].node];
-			own = from->reader >= 0 && p->readers[from->reader].parts > 0;
+			costly = from->reader >= 0 && p->readers[from->reader].parts > 0;
 		}
-		if (is_chain_node(n) && own)
+		if (is_chain_node(n) && costly)
 			heavy[find_root(parent, i)] = true;
 	}
 }
@@ -316,11 +316,11 @@ static enum stk_status join_chains(struct stk_program *p, int32_t *parent, struc
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for chains");
 	find_heavy(p, parent, heavy);
 	for (int32_t level = 0; level < p->n_levels; level++)
-		for (int32_t all = 0; all < 2; all++) {
-			int32_t limit = all ? STK_MAX_CHAINS : LIGHT_CHAINS, k = 0;
+		for (int32_t every_chain = 0; every_chain < 2; every_chain++) {
+			int32_t limit = every_chain ? STK_MAX_CHAINS : LIGHT_CHAINS, k = 0;
 			for (int32_t i = 0; i < p->n_nodes; i++) {
 				if (p->nodes[i].level != level || !is_chain_node(&p->nodes[i]) || find_root(parent, i) != i ||
-					(heavy[i] && !all))
+					(heavy[i] && !every_chain))
 					continue;
 				if (k < limit)
 					joined[k] = i;
@@ -493,8 +493,8 @@ static enum stk_status fill_chain(struct stk_program *p, int32_t level, int32_t 
 	for (int32_t k = p->branches ? 0 : p->n_nodes; k < 2 * p->n_nodes; k++) {
 		int32_t i = k % p->n_nodes;
 		const struct stk_program_node *n = &p->nodes[i];
-		bool here = n->level == level && n->chain == index && (n->cloned || is_chain_node(n));
-		if (n->decides == (k < p->n_nodes) && (n->cloned ? here || chain_reads(p, level, index, i) : here)) {
+		bool in_chain = n->level == level && n->chain == index && (n->cloned || is_chain_node(n));
+		if (n->decides == (k < p->n_nodes) && (n->cloned ? in_chain || chain_reads(p, level, index, i) : in_chain)) {
 			c->nodes[c->n_nodes++] = i;
 			if (n->reader >= 0 && p->readers[n->reader].parts)
 				c->reads |= 1ull << n->reader;

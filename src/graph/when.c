@@ -13,11 +13,11 @@ static bool same_condition(const struct stk_condition *a, const struct stk_condi
 	return a->predicate.op == b->predicate.op && a->predicate.output == b->predicate.output && a->wanted == b->wanted;
 }
 
-/* Returns whether a value that exists under the conditions `made` exists whenever the conditions `read` hold, that is, whether `read` begins with `made`. */
-static bool covers(const struct stk_condition *made, int32_t n_made, const struct stk_condition *read, int32_t n_read)
+/* Returns whether a value that exists under the conditions `writer` exists whenever the conditions `reader` hold, that is, whether `reader` begins with `writer`. */
+static bool covers(const struct stk_condition *writer, int32_t n_writer, const struct stk_condition *reader, int32_t n_reader)
 {
-	for (int32_t i = 0; i < n_made; i++)
-		if (i >= n_read || !same_condition(&made[i], &read[i]))
+	for (int32_t i = 0; i < n_writer; i++)
+		if (i >= n_reader || !same_condition(&writer[i], &reader[i]))
 			return false;
 	return true;
 }
@@ -29,13 +29,13 @@ static enum stk_status refuse(const struct stk_graph *g, const struct stk_graph_
 	int32_t k = 0;
 	while (k < n_read && k < from->n_when && same_condition(&from->when[k], &read[k]))
 		k++;
-	char made[96], branch[96];
-	stk__node_title(from, made, sizeof made);
+	char title[96], branch[96];
+	stk__node_title(from, title, sizeof title);
 	stk__node_title(g->nodes[from->when[k].predicate.op], branch, sizeof branch);
 	return stk__fail(err, STK_INVALID,
 		"what %s makes exists only for samples for which the condition (%s) is %s, and is read outside of that branch; give the value in both "
 		"branches, by a variable that both assign",
-		made, branch, from->when[k].wanted ? "true" : "false");
+		title, branch, from->when[k].wanted ? "true" : "false");
 }
 
 static enum stk_status check_read(
