@@ -15,7 +15,7 @@ static const struct setting {
 	const char *name;
 	int64_t most;
 	const char *words[4];
-} known[] = {
+} settings[] = {
 	{"STOKER_AFFINITY", .words = {"0", "1"}}, {"STOKER_CPU", .words = {"c"}}, {"STOKER_DECODE", .words = {"auto", "gpu", "cores"}},
 	{"STOKER_FUSE", .words = {"0", "1"}}, {"STOKER_JPEG", .words = {"libjpeg-turbo", "stoker"}},
 	{"STOKER_MAX_IMAGE_SIZE", .most = INT64_MAX}, {"STOKER_MAX_JPEG_SCANS", .most = INT32_MAX}, {"STOKER_POISON", .most = UINT8_MAX},
@@ -23,7 +23,7 @@ static const struct setting {
 	{"STOKER_TOP", .words = {"0", "1"}},
 	{"STOKER_S3_ADDRESSING"}, /* the storage layer checks its values, since a profile can contain them too */
 };
-enum { KNOWN = sizeof known / sizeof *known };
+enum { KNOWN = sizeof settings / sizeof *settings };
 
 /* Variables of tests and tools, or prefixes of their names. */
 static const char *const tools[] = {
@@ -32,14 +32,14 @@ static const char *const tools[] = {
 static const char *next_known(const void *from, size_t i)
 {
 	(void)from;
-	return i < KNOWN ? known[i].name : NULL;
+	return i < KNOWN ? settings[i].name : NULL;
 }
 
 static bool is_known(const char *entry)
 {
 	const size_t n = strcspn(entry, "=");
 	for (size_t i = 0; i < KNOWN; i++)
-		if (strlen(known[i].name) == n && strncmp(known[i].name, entry, n) == 0)
+		if (strlen(settings[i].name) == n && strncmp(settings[i].name, entry, n) == 0)
 			return true;
 	for (size_t i = 0; i < sizeof tools / sizeof *tools; i++)
 		if (strncmp(tools[i], entry, strlen(tools[i])) == 0)
@@ -91,11 +91,11 @@ enum stk_status stk__environment_check(struct stk_error *err)
 {
 	enum stk_status status = STK_OK;
 	for (size_t i = 0; i < KNOWN && status == STK_OK; i++) {
-		const char *value = getenv(known[i].name);
-		if (value && *value && known[i].words[0])
-			status = check_word(&known[i], value, err);
-		else if (value && *value && known[i].most)
-			status = check_number(&known[i], value, err);
+		const char *value = getenv(settings[i].name);
+		if (value && *value && settings[i].words[0])
+			status = check_word(&settings[i], value, err);
+		else if (value && *value && settings[i].most)
+			status = check_number(&settings[i], value, err);
 	}
 	return status;
 }

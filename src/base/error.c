@@ -111,9 +111,9 @@ bool stk__names_file(const char *message, const char *name)
 {
 	const bool word = !strpbrk(name, "./");
 	const size_t n = strlen(name);
-	for (const char *at = strstr(message, name); at; at = strstr(at + 1, name)) {
-		const bool begins = at == message || at[-1] == ' ' || at[-1] == '"';
-		if (!word || (begins && (at[n] == ':' || at[n] == '"')))
+	for (const char *match = strstr(message, name); match; match = strstr(match + 1, name)) {
+		const bool begins = match == message || match[-1] == ' ' || match[-1] == '"';
+		if (!word || (begins && (match[n] == ':' || match[n] == '"')))
 			return true;
 	}
 	return false;

@@ -31,16 +31,16 @@ static int open_leased(const char *path)
 {
 	struct stat st;
 	char name[40];
-	int fd = -1, held = open(path, O_PATH | O_CLOEXEC);
-	if (held < 0)
+	int fd = -1, path_fd = open(path, O_PATH | O_CLOEXEC);
+	if (path_fd < 0)
 		return -1;
 	errno = EAGAIN;
-	if (!fstat(held, &st) && S_ISREG(st.st_mode)) {
-		snprintf(name, sizeof name, "/proc/self/fd/%d", held);
+	if (!fstat(path_fd, &st) && S_ISREG(st.st_mode)) {
+		snprintf(name, sizeof name, "/proc/self/fd/%d", path_fd);
 		fd = open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 	}
 	int e = errno;
-	close(held);
+	close(path_fd);
 	errno = e;
 	return fd;
 }
@@ -227,24 +227,24 @@ bool stk__new_file_write(struct stk_new_file *f, const void *data, size_t n)
 	return stk__write_bytes(f->fd, data, n);
 }
 
-bool stk__new_file_end(struct stk_new_file *f, bool good)
+bool stk__new_file_end(struct stk_new_file *f, bool ok)
 {
 	int e = errno;
-	if (f->fd >= 0 && close(f->fd) && good) {
-		good = false;
+	if (f->fd >= 0 && close(f->fd) && ok) {
+		ok = false;
 		e = errno;
 	}
-	if (f->folder >= 0 && good && renameat(f->folder, f->part, f->folder, f->name)) {
-		good = false;
+	if (f->folder >= 0 && ok && renameat(f->folder, f->part, f->folder, f->name)) {
+		ok = false;
 		e = errno;
 	}
-	if (f->folder >= 0 && !good)
+	if (f->folder >= 0 && !ok)
 		unlinkat(f->folder, f->part, 0);
 	if (f->folder >= 0)
 		close(f->folder);
 	*f = (struct stk_new_file){.fd = -1, .folder = -1};
 	errno = e;
-	return good;
+	return ok;
 }
 
 enum stk_status stk__file_not_written(const char *path, const char *what, struct stk_error *err)

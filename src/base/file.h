@@ -51,9 +51,9 @@ struct stk_new_file {
  * the old file's mode. Returns false and sets errno: EISDIR for a directory at `path`, EINVAL for a FIFO, socket or device. */
 bool stk__new_file_begin(struct stk_new_file *f, const char *path, mode_t mode);
 bool stk__new_file_write(struct stk_new_file *f, const void *data, size_t n);
-/* Closes the file, and renames it to its final name if `good`, or removes it otherwise. Returns whether the file is complete under its final name. Sets
- * errno if closing or renaming failed; leaves errno unchanged if good is false. */
-bool stk__new_file_end(struct stk_new_file *f, bool good);
+/* Closes the file, and renames it to its final name if `ok`, or removes it otherwise. Returns whether the file is complete under its final name. Sets
+ * errno if closing or renaming failed; leaves errno unchanged if `ok` is false. */
+bool stk__new_file_end(struct stk_new_file *f, bool ok);
 
 /* Returns the error of a write that has just failed, from errno. what: a noun for the file in the message, such as "index". */
 STK_MUST_USE enum stk_status stk__file_not_written(const char *path, const char *what, struct stk_error *err);

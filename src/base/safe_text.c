@@ -111,8 +111,8 @@ static size_t find_user_with_spaces(const char *host, bool is_bucket)
  * between colon and slash is not a port, and the @ is searched for in the whole word. */
 static void remove_user(char *host, bool any)
 {
-	static const char ours[] = "NAME:PASSWORD@"; /* begins the advice in Stoker's own message about proxies */
-	if (strncmp(host, ours, sizeof ours - 1) == 0)
+	static const char advice[] = "NAME:PASSWORD@"; /* begins the advice in Stoker's own message about proxies */
+	if (strncmp(host, advice, sizeof advice - 1) == 0)
 		return;
 	const size_t n = word_size(host);
 	size_t authority = strcspn(host, "/?#");
@@ -214,10 +214,10 @@ static size_t plain_character(const unsigned char *s)
 	if (*s < 0x80)
 		return *s >= ' ' && *s != 0x7f;
 	const size_t n = *s >= 0xf0 ? 4 : *s >= 0xe0 ? 3 : *s >= 0xc2 ? 2 : 0;
-	bool whole = n > 0;
-	for (size_t i = 1; i < n && whole; i++)
-		whole = (s[i] & 0xc0) == 0x80;
-	if (!whole)
+	bool complete = n > 0;
+	for (size_t i = 1; i < n && complete; i++)
+		complete = (s[i] & 0xc0) == 0x80;
+	if (!complete)
 		return *s >= 0xa0;
 	return *s == 0xc2 && s[1] < 0xa0 ? 0 : n;
 }

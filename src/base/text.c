@@ -39,18 +39,18 @@ void stk__text_add(struct stk_text *t, const char *fmt, ...)
 	if (t->failed)
 		return;
 	size_t capacity = t->capacity - t->length;
-	va_list ap, again;
+	va_list ap, copy;
 	va_start(ap, fmt);
-	va_copy(again, ap);
+	va_copy(copy, ap);
 	int n = vsnprintf(t->s ? t->s + t->length : NULL, capacity, fmt, ap);
 	va_end(ap);
 	if (n >= 0 && (size_t)n >= capacity && reserve(t, (size_t)n))
-		vsnprintf(t->s + t->length, (size_t)n + 1, fmt, again);
+		vsnprintf(t->s + t->length, (size_t)n + 1, fmt, copy);
 	if (n >= 0 && !t->failed)
 		t->length += (size_t)n;
 	else if (t->s)
 		t->s[t->length] = 0;
-	va_end(again);
+	va_end(copy);
 }
 
 void stk__text_append(struct stk_text *t, const char *s, size_t n)

@@ -55,15 +55,15 @@ static int read_facts(const struct stk_cuda_driver *cu, int device, struct stk_g
 {
 	const struct {
 		int attribute, *value;
-	} wanted[] = {{CUDA_ATTR_MAJOR, &f->major}, {CUDA_ATTR_MINOR, &f->minor}, {CUDA_ATTR_PROCESSORS, &f->processors},
+	} attributes[] = {{CUDA_ATTR_MAJOR, &f->major}, {CUDA_ATTR_MINOR, &f->minor}, {CUDA_ATTR_PROCESSORS, &f->processors},
 		{CUDA_ATTR_SHARED_PER_BLOCK_OPTIN, &f->shared}};
 	int result = cu->cuDeviceGetName(f->name, sizeof f->name, device);
 	if (!result)
 		result = cu->cuDeviceGetPCIBusId(f->pci, sizeof f->pci, device);
 	if (!result)
 		result = cu->cuDeviceTotalMem_v2(&f->memory, device);
-	for (size_t i = 0; !result && i < sizeof wanted / sizeof *wanted; i++)
-		result = cu->cuDeviceGetAttribute(wanted[i].value, wanted[i].attribute, device);
+	for (size_t i = 0; !result && i < sizeof attributes / sizeof *attributes; i++)
+		result = cu->cuDeviceGetAttribute(attributes[i].value, attributes[i].attribute, device);
 	return result;
 }
 

@@ -18,10 +18,10 @@ int stk__cuda_find_image(const struct stk_cuda_image *images, int count, const c
 {
 	int best = -1;
 	for (int i = 0; i < count; i++) {
-		const struct stk_cuda_image *image = images + i, *other = best < 0 ? NULL : images + best;
+		const struct stk_cuda_image *image = images + i, *current = best < 0 ? NULL : images + best;
 		if (strcmp(image->name, name) != 0 || !runs_on(image, capability))
 			continue;
-		if (!other || image->ptx < other->ptx || (image->ptx == other->ptx && image->arch > other->arch))
+		if (!current || image->ptx < current->ptx || (image->ptx == current->ptx && image->arch > current->arch))
 			best = i;
 	}
 	return best;

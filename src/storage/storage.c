@@ -88,14 +88,14 @@ static bool is_secret(const struct stk_aws_given *g, char *const *field)
 
 static bool keep_given(struct stk_aws_given *g, const struct stk_storage_config *c)
 {
-	const char *const from[GIVEN] = {
+	const char *const values[GIVEN] = {
 		c->endpoint, c->region, c->profile, c->access_key, c->secret_key, c->session_token, c->ca_bundle, c->proxy};
-	char **to[GIVEN];
+	char **fields[GIVEN];
 	bool ok = true;
-	given_strings(g, to);
+	given_strings(g, fields);
 	for (int i = 0; i < GIVEN; i++) {
-		*to[i] = !from[i] ? NULL : is_secret(g, to[i]) ? stk__secret_copy(from[i]) : stk__strdup(from[i]);
-		ok &= !from[i] || *to[i];
+		*fields[i] = !values[i] ? NULL : is_secret(g, fields[i]) ? stk__secret_copy(values[i]) : stk__strdup(values[i]);
+		ok &= !values[i] || *fields[i];
 	}
 	g->anonymous = c->anonymous;
 	g->style = (enum stk_s3_style)c->addressing;
@@ -104,10 +104,10 @@ static bool keep_given(struct stk_aws_given *g, const struct stk_storage_config 
 
 static void forget_given(struct stk_aws_given *g)
 {
-	char **all[GIVEN];
-	given_strings(g, all);
+	char **fields[GIVEN];
+	given_strings(g, fields);
 	for (int i = 0; i < GIVEN; i++)
-		(is_secret(g, all[i]) ? stk__secret_free : stk__erase_free)(*all[i]);
+		(is_secret(g, fields[i]) ? stk__secret_free : stk__erase_free)(*fields[i]);
 }
 
 /* ---- making and ending ---- */

@@ -86,9 +86,9 @@ static bool find_group(const char *text, bool v2, char *group, size_t capacity)
 		char controllers[256], path[PATH_MAX];
 		int id;
 		controllers[0] = 0;
-		bool plain = sscanf(line, "%d::%4095[^\n]", &id, path) == 2;
-		bool named = !plain && sscanf(line, "%d:%255[^:]:%4095[^\n]", &id, controllers, path) == 3;
-		if (v2 ? plain && id == 0 : named && has_cpu(controllers)) {
+		bool is_v2 = sscanf(line, "%d::%4095[^\n]", &id, path) == 2;
+		bool named = !is_v2 && sscanf(line, "%d:%255[^:]:%4095[^\n]", &id, controllers, path) == 3;
+		if (v2 ? is_v2 && id == 0 : named && has_cpu(controllers)) {
 			snprintf(group, capacity, "%s", path);
 			return true;
 		}
@@ -100,20 +100,21 @@ static bool find_group(const char *text, bool v2, char *group, size_t capacity)
  * does not control CPU time. Inside a container the mount's root is often the group itself; then the part of the group's path below the root is empty. */
 static double quota_of_mount(const char *line, const char *root, const char *cgroup)
 {
-	char inner[PATH_MAX], mount[PATH_MAX], type[32], super[512], group[PATH_MAX], full[PATH_MAX];
+	char inner[PATH_MAX], mount[PATH_MAX], type[32], super[512], group[PATH_MAX], mount_path[PATH_MAX];
 	const char *dash = strstr(line, " - ");
 	if (!dash || sscanf(line, "%*s %*s %*s %4095s %4095s", inner, mount) != 2 || sscanf(dash, " - %31s %*s %511s", type, super) != 2)
 		return 0;
 	bool v2 = strcmp(type, "cgroup2") == 0;
 	if (!v2 && (strcmp(type, "cgroup") != 0 || !has_cpu(super)))
 		return 0;
-	if (!find_group(cgroup, v2, group, sizeof group) || (size_t)snprintf(full, sizeof full, "%s%s", root, mount) >= sizeof full)
+	if (!find_group(cgroup, v2, group, sizeof group) ||
+		(size_t)snprintf(mount_path, sizeof mount_path, "%s%s", root, mount) >= sizeof mount_path)
 		return 0;
 	size_t n = strcmp(inner, "/") == 0 ? 0 : strlen(inner);
-	const char *below = strncmp(group, inner, n) == 0 && (group[n] == '/' || !group[n]) ? group + n : "";
-	if (strcmp(below, "/") == 0 || strstr(below, ".."))
-		below = "";
-	return quota_upwards(full, below, v2);
+	const char *subpath = strncmp(group, inner, n) == 0 && (group[n] == '/' || !group[n]) ? group + n : "";
+	if (strcmp(subpath, "/") == 0 || strstr(subpath, ".."))
+		subpath = "";
+	return quota_upwards(mount_path, subpath, v2);
 }
 
 double stk__cgroup_quota(const char *root)

@@ -48,12 +48,12 @@ static void report_progress(struct work *w)
 {
 	pthread_mutex_lock(&w->lock);
 	while (w->running) {
-		struct timespec until;
-		clock_gettime(CLOCK_REALTIME, &until);
-		until.tv_nsec += SLICE_NS;
-		until.tv_sec += until.tv_nsec / 1000000000;
-		until.tv_nsec %= 1000000000;
-		pthread_cond_timedwait(&w->change, &w->lock, &until);
+		struct timespec deadline;
+		clock_gettime(CLOCK_REALTIME, &deadline);
+		deadline.tv_nsec += SLICE_NS;
+		deadline.tv_sec += deadline.tv_nsec / 1000000000;
+		deadline.tv_nsec %= 1000000000;
+		pthread_cond_timedwait(&w->change, &w->lock, &deadline);
 		int32_t done = w->done;
 		pthread_mutex_unlock(&w->lock);
 		bool on = w->crew->progress(w->crew->user, done);

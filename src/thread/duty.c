@@ -42,10 +42,10 @@ void stk__duty_sleeps(struct stk_duty *d, int64_t now)
 	int64_t window = now - d->window_ns;
 	if (window >= STK_DUTY_WINDOW_NS) {
 		atomic_store(&d->load, (int32_t)(100 * d->awake_ns / (window * d->most)));
-		int64_t wanted = (HEADROOM * d->awake_ns + window - 1) / window;
-		wanted = wanted > LEAST ? wanted : LEAST;
-		if (wanted < atomic_load(&d->on)) /* never in a pool of at most LEAST threads */
-			atomic_store(&d->on, (int32_t)wanted);
+		int64_t target = (HEADROOM * d->awake_ns + window - 1) / window;
+		target = target > LEAST ? target : LEAST;
+		if (target < atomic_load(&d->on)) /* never in a pool of at most LEAST threads */
+			atomic_store(&d->on, (int32_t)target);
 		d->window_ns = now;
 		d->awake_ns = 0;
 	}

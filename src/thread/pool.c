@@ -209,19 +209,19 @@ void stk__pool_leave(struct stk_pool *pool, struct stk_pool_client *client)
 bool stk__pool_leave_within(struct stk_pool *pool, struct stk_pool_client *client, int64_t ms)
 {
 	enum { LONGEST_MS = 1 << 30 }; /* twelve days; a caller with a later limit calls again */
-	struct timespec until;
-	clock_gettime(CLOCK_REALTIME, &until);
+	struct timespec deadline;
+	clock_gettime(CLOCK_REALTIME, &deadline);
 	ms = ms < LONGEST_MS ? ms : LONGEST_MS;
-	const int64_t ns = until.tv_nsec + ms % 1000 * 1000000;
-	until.tv_sec += ms / 1000 + ns / 1000000000;
-	until.tv_nsec = ns % 1000000000;
+	const int64_t ns = deadline.tv_nsec + ms % 1000 * 1000000;
+	deadline.tv_sec += ms / 1000 + ns / 1000000000;
+	deadline.tv_nsec = ns % 1000000000;
 	pthread_mutex_lock(&pool->lock);
 	client->leaving = true;
 	for (int late = 0; client->busy && !late;)
-		late = pthread_cond_timedwait(&pool->removal_cond, &pool->lock, &until);
-	const bool left = !client->busy;
+		late = pthread_cond_timedwait(&pool->removal_cond, &pool->lock, &deadline);
+	const bool finished = !client->busy;
 	pthread_mutex_unlock(&pool->lock);
-	return left;
+	return finished;
 }
 
 /* Counts a wake, and returns whether a worker sleeps. A worker that is about to sleep holds the lock from its look at the count to its wait. So once this

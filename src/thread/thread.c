@@ -13,19 +13,19 @@
 enum stk_status stk__thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *arg, struct stk_error *err)
 {
 	/* The new thread inherits the signal mask, so that it never receives a signal. */
-	sigset_t all, before;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
+	sigset_t all_signals, old_mask;
+	sigfillset(&all_signals);
+	pthread_sigmask(SIG_SETMASK, &all_signals, &old_mask);
 	int failed = stk__fault(STK_FAULT_THREAD) ? EAGAIN : pthread_create(thread, NULL, run, arg);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_sigmask(SIG_SETMASK, &old_mask, NULL);
 	if (failed) {
 		char text[128];
 		return stk__fail(err, STK_SYSTEM, "cannot start the thread %s: %s (see ulimit -u and the control group's pids.max)", name,
 			strerror_r(failed, text, sizeof text));
 	}
-	char cut[16];
-	snprintf(cut, sizeof cut, "%s", name);
-	pthread_setname_np(*thread, cut);
+	char truncated[16];
+	snprintf(truncated, sizeof truncated, "%s", name);
+	pthread_setname_np(*thread, truncated);
 	return STK_OK;
 }
 
