@@ -53,19 +53,19 @@ static enum stk_status read_window(void *user, uint64_t at, size_t n, const uint
 {
 	struct stk_audio *a = user;
 	if (at < a->window_at || at + n > a->window_at + a->window_size) {
-		uint64_t rest = a->bytes.size - at;
-		size_t size = rest < STK_SOUND_READ ? (size_t)rest : STK_SOUND_READ;
+		uint64_t remaining = a->bytes.size - at;
+		size_t size = remaining < STK_SOUND_READ ? (size_t)remaining : STK_SOUND_READ;
 		a->window_at = at;
 		a->window_size = 0;
 		while (a->window_size < size) {
 			size_t had = a->window_size;
-			ssize_t got = stk__fault(STK_FAULT_READ) ? (errno = EIO, -1)
-								 : pread(a->fd, a->window + had, size - had, (off_t)(at + had));
-			if (got == 0)
+			ssize_t bytes_read = stk__fault(STK_FAULT_READ) ? (errno = EIO, -1)
+									: pread(a->fd, a->window + had, size - had, (off_t)(at + had));
+			if (bytes_read == 0)
 				return stk__fail(err, STK_CORRUPT, "the file became shorter while it was read: it ends before byte %llu",
 					(unsigned long long)(at + size));
-			if (got > 0)
-				a->window_size += (size_t)got;
+			if (bytes_read > 0)
+				a->window_size += (size_t)bytes_read;
 			else if (errno != EINTR)
 				return stk__fail_errno(err, errno, "reading at byte %llu", (unsigned long long)(at + had));
 		}

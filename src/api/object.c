@@ -20,8 +20,8 @@ struct memory_target {
 
 static uint8_t *callers_memory(void *user, size_t size)
 {
-	struct memory_target *room = user;
-	return size <= room->length ? room->data : NULL;
+	struct memory_target *target = user;
+	return size <= target->length ? target->data : NULL;
 }
 
 static enum stk_status check_object(const struct stk_storage_object *o, struct stk_error *err)
@@ -47,12 +47,12 @@ static enum stk_status read_part(struct stk_storage *s, const char *uri, int64_t
 	if (!stk__io_remote(io, uri))
 		return stk__fail(err, STK_UNSUPPORTED, "%.*s is not the address of a remote object%s", stk__uri_shown(uri), uri,
 			stk__is_uri(uri) ? stk__scheme_hint(uri) : stk__uri_hint(uri));
-	struct memory_target room = {data, length};
+	struct memory_target target = {data, length};
 	struct stk_request r = {.uri = uri,
 		.offset = offset,
 		.length = (int64_t)length,
 		.allocate = callers_memory,
-		.allocate_user = &room,
+		.allocate_user = &target,
 		.object = &found,
 		.expected.tag = known ? stk__etag_hash(known->version) : 0,
 		.uncached = object && !known,
@@ -123,13 +123,13 @@ enum stk_status stk_storage_find_entries(struct stk_storage *s, const char *cons
 	enum stk_status status = stk__names_expand(&access, paths, count, &names, err);
 	if (status)
 		return status;
-	const char *before = "";
+	const char *previous = "";
 	for (size_t i = 0; i < names.count; i++) {
 		const char *name = names.at[i];
 		size_t n = store_length(name);
-		if (n && (n != store_length(before) || strncmp(name, before, n) != 0)) {
+		if (n && (n != store_length(previous) || strncmp(name, previous, n) != 0)) {
 			stk__io_refresh(stk__storage_io(s), name, &access);
-			before = name;
+			previous = name;
 		}
 		const struct stk_list_object object = stk__names_object(name);
 		found(user, &(struct stk_storage_entry){

@@ -36,12 +36,12 @@ static int by_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* If the message begins with the name `asked`, replaces this name by `uri`, the name that the user gave. */
-static void name_again(struct stk_error *err, const char *asked, const char *uri)
+/* If the message begins with `name`, replaces it by `uri`, the name that the user gave. */
+static void name_again(struct stk_error *err, const char *name, const char *uri)
 {
 	char text[sizeof err->message];
-	size_t n = strlen(asked);
-	if (!err || strncmp(err->message, asked, n) != 0)
+	size_t n = strlen(name);
+	if (!err || strncmp(err->message, name, n) != 0)
 		return;
 	memcpy(text, err->message, sizeof text);
 	snprintf(err->message, sizeof err->message, "%.300s%s", uri, text + n);
@@ -132,9 +132,9 @@ static enum stk_status ask_all(struct stk_io *io, const char *uri, struct stk_st
 	else
 		out->first_ms = ask(io, uri, 1, NULL, &status, err);
 	out->found |= !s3 && !status;
-	const char *again = s3 && out->listed ? list.s : uri;
+	const char *timed_uri = s3 && out->listed ? list.s : uri;
 	for (int i = 0; i < QUESTIONS && !status; i++)
-		times[i] = ask(io, again, out->listed ? -1 : 1, NULL, &status, err);
+		times[i] = ask(io, timed_uri, out->listed ? -1 : 1, NULL, &status, err);
 	if (!status) {
 		qsort(times, QUESTIONS, sizeof *times, by_size);
 		out->answer_ms = times[QUESTIONS / 2];

@@ -284,8 +284,8 @@ static struct stk_image place_frame(void *user, int32_t k, int32_t width, int32_
 	return r->planar ? stk__image_chw(to, STK_UINT8, width, height, 3) : stk__image_hwc(to, STK_UINT8, width, height, 3);
 }
 
-/* Copies each frame that was asked for several times from its first position in the output to its other positions. `asked` is sorted by frame. */
-static enum stk_status copy_frames(const struct reading *r, const struct asked *asked, struct stk_error *err)
+/* Copies each frame that was asked for several times from its first position in the output to its other positions. `requests` is sorted by frame. */
+static enum stk_status copy_frames(const struct reading *r, const struct asked *requests, struct stk_error *err)
 {
 	const size_t size = frame_bytes(r);
 	struct stk_gpu_device *dev = r->on_gpu ? stk__video_gpu_device(r->v->gpu) : NULL;
@@ -293,8 +293,8 @@ static enum stk_status copy_frames(const struct reading *r, const struct asked *
 	if (s)
 		return s;
 	for (int64_t i = 1, first = 0; i < r->total && !s; i++) {
-		const size_t from = size * (size_t)asked[first].output_index, to = size * (size_t)asked[i].output_index;
-		if (asked[i].frame != asked[i - 1].frame)
+		const size_t from = size * (size_t)requests[first].output_index, to = size * (size_t)requests[i].output_index;
+		if (requests[i].frame != requests[i - 1].frame)
 			first = i;
 		else if (dev)
 			s = stk__gpu_copy(dev, r->stream, r->to + to, r->to + from, size, err);
@@ -310,33 +310,33 @@ static enum stk_status copy_frames(const struct reading *r, const struct asked *
  * all packets, even of pictures to which no other refers, since the next call may want them. If the caller leaves out most of the frames from one key frame to
  * the next, or on the cores any frame between the first and the last of this call, it costs less to begin at a key frame again, and the result is false. Also
  * updates v->steps. */
-static bool reads_on(struct reading *r, const struct asked *asked)
+static bool reads_on(struct reading *r, const struct asked *requests)
 {
 	enum { PART = 3 }; /* a step may be as long as one PART-th of the mean distance of key frames */
 	struct stk_video *v = r->v;
 	const struct stk_video_facts *f = stk__video_facts(v->index);
-	const int64_t first = asked[0].frame, step = first - v->latest;
-	const bool dense = asked[r->total - 1].frame - first == r->count - 1;
-	const bool near = v->latest >= 0 && step > 0 && (step == 1 || step * PART <= f->packets / f->keys);
-	v->steps = near ? v->steps + 1 : 0;
-	return (r->on_gpu || dense) && near && (step == 1 || v->steps > 1);
+	const int64_t first = requests[0].frame, step = first - v->latest;
+	const bool dense = requests[r->total - 1].frame - first == r->count - 1;
+	const bool nearby = v->latest >= 0 && step > 0 && (step == 1 || step * PART <= f->packets / f->keys);
+	v->steps = nearby ? v->steps + 1 : 0;
+	return (r->on_gpu || dense) && nearby && (step == 1 || v->steps > 1);
 }
 
-static enum stk_status decode(struct reading *r, const struct asked *asked, struct stk_error *err)
+static enum stk_status decode(struct reading *r, const struct asked *requests, struct stk_error *err)
 {
 	struct stk_video *v = r->v;
 	for (int64_t i = 0; i < r->total; i++)
-		if (i == 0 || asked[i].frame != asked[i - 1].frame) {
-			r->frames[r->count] = (int32_t)asked[i].frame;
-			r->output_indices[r->count++] = asked[i].output_index;
+		if (i == 0 || requests[i].frame != requests[i - 1].frame) {
+			r->frames[r->count] = (int32_t)requests[i].frame;
+			r->output_indices[r->count++] = requests[i].output_index;
 		}
 	const struct stk_video_wanted wanted = {
-		.frames = r->frames, .count = r->count, .next = reads_on(r, asked), .destination = place_frame, .user = r};
+		.frames = r->frames, .count = r->count, .next = reads_on(r, requests), .destination = place_frame, .user = r};
 	enum stk_status s = r->on_gpu ? stk__video_gpu_decode(v->gpu, v->decoder, v->index, &v->input, &wanted, r->stream, NULL, err)
 				      : stk__video_decode(v->decoder, v->index, &v->input, &wanted, err);
 	if (!s)
-		s = copy_frames(r, asked, err);
-	v->latest = s ? -1 : asked[r->total - 1].frame;
+		s = copy_frames(r, requests, err);
+	v->latest = s ? -1 : requests[r->total - 1].frame;
 	return s;
 }
 
@@ -348,24 +348,24 @@ static enum stk_status read_frames(struct reading *r, const int64_t *frames, str
 	v->poll.has_interrupted = false;
 	if (r->total < 1 || r->total > INT32_MAX)
 		return stk__fail(err, STK_INVALID, "%lld frames are asked for; a call reads 1 to 2^31 - 1", (long long)r->total);
-	struct asked *asked = stk__alloc((size_t)r->total * sizeof *asked);
+	struct asked *requests = stk__alloc((size_t)r->total * sizeof *requests);
 	r->frames = stk__alloc((size_t)r->total * sizeof *r->frames);
 	r->output_indices = stk__alloc((size_t)r->total * sizeof *r->output_indices);
 	enum stk_status s =
-		asked && r->frames && r->output_indices ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory to read frames");
+		requests && r->frames && r->output_indices ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory to read frames");
 	for (int64_t i = 0; i < r->total && !s; i++) {
 		s = check_frame(v, frames[i], err);
-		asked[i] = (struct asked){frames[i], i};
+		requests[i] = (struct asked){frames[i], i};
 	}
 	if (!s) {
-		struct stk_error own = {0};
-		qsort(asked, (size_t)r->total, sizeof *asked, by_frame);
-		s = decode(r, asked, &own);
+		struct stk_error failure = {0};
+		qsort(requests, (size_t)r->total, sizeof *requests, by_frame);
+		s = decode(r, requests, &failure);
 		if (s && err)
-			*err = own;
+			*err = failure;
 		s = s ? name_file(v, s, err) : STK_OK;
 	}
-	stk__free(asked);
+	stk__free(requests);
 	stk__free(r->frames);
 	stk__free(r->output_indices);
 	return s;

@@ -25,9 +25,9 @@ static const int64_t PATIENCE_NS = 2000000000;
 /* Returns whether the process at the other end of the socket belongs to this user. */
 static bool is_ours(int fd)
 {
-	struct ucred who;
-	socklen_t size = sizeof who;
-	return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) && who.uid == geteuid();
+	struct ucred peer;
+	socklen_t size = sizeof peer;
+	return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) && peer.uid == geteuid();
 }
 
 /* A process that is asked for its pipelines, through its socket. */
@@ -72,27 +72,27 @@ static void read_more(struct asked *a)
 }
 
 /* Reads the answers of all sockets at the same time, and waits at most PATIENCE_NS: a process may be stopped, or send its answer byte by byte. */
-static void read_answers(struct asked *all, size_t count, const char *folder, int folder_fd)
+static void read_answers(struct asked *connections, size_t count, const char *folder, int folder_fd)
 {
 	const int64_t end = stk__clock_ns() + PATIENCE_NS;
 	for (int64_t left; (left = end - stk__clock_ns()) > 0;) {
 		struct pollfd polled[MOST_ASKED];
-		bool waits = false, queued = false;
+		bool pending = false, queued = false;
 		for (size_t i = 0; i < count; i++) {
-			struct asked *a = &all[i];
+			struct asked *a = &connections[i];
 			if (a->fd >= 0 && !a->connected)
 				try_connect(a, folder, folder_fd);
 			polled[i] = (struct pollfd){.fd = a->connected ? a->fd : -1, .events = POLLIN};
-			waits |= a->fd >= 0;
+			pending |= a->fd >= 0;
 			queued |= a->fd >= 0 && !a->connected;
 		}
-		if (!waits)
+		if (!pending)
 			return;
 		const int64_t most_ms = queued ? 20 : PATIENCE_NS / 1000000;
 		poll(polled, count, (int)(left / 1000000 < most_ms ? left / 1000000 + 1 : most_ms));
 		for (size_t i = 0; i < count; i++)
 			if (polled[i].fd >= 0 && polled[i].revents)
-				read_more(&all[i]);
+				read_more(&connections[i]);
 	}
 }
 
@@ -106,14 +106,14 @@ static int64_t pid_of(const char *name)
 	return end[1] && strspn(end + 1, "0123456789") == strlen(end + 1) ? (int64_t)pid : 0;
 }
 
-/* Asks the sockets of `all`, and appends their answers to the array `answers`. */
-static void ask(struct asked *all, size_t count, const char *folder, int folder_fd, json_t *answers)
+/* Asks the sockets of `connections`, and appends their answers to the array `answers`. */
+static void ask(struct asked *connections, size_t count, const char *folder, int folder_fd, json_t *answers)
 {
 	for (size_t i = 0; i < count; i++)
-		all[i].fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	read_answers(all, count, folder, folder_fd);
+		connections[i].fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	read_answers(connections, count, folder, folder_fd);
 	for (size_t i = 0; i < count; i++) {
-		struct asked *a = &all[i];
+		struct asked *a = &connections[i];
 		json_t *answer = a->text.s && !a->text.failed ? json_loadb(a->text.s, a->text.length, 0, NULL) : NULL;
 		if (json_is_object(answer))
 			json_array_append(answers, answer);
@@ -129,23 +129,23 @@ static void ask_all(int64_t pid, json_t *answers)
 	char path[96];
 	const int fd = stk__watch_folder(path, false);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
-	struct asked *all = d ? stk__calloc(MOST_ASKED, sizeof *all) : NULL;
+	struct asked *connections = d ? stk__calloc(MOST_ASKED, sizeof *connections) : NULL;
 	size_t count = 0;
 	const struct dirent *e;
-	while (all && (e = readdir(d))) {
+	while (connections && (e = readdir(d))) {
 		const int64_t owner = pid_of(e->d_name);
-		if (!owner || (pid && owner != pid) || strlen(e->d_name) >= sizeof all->name)
+		if (!owner || (pid && owner != pid) || strlen(e->d_name) >= sizeof connections->name)
 			continue;
-		all[count] = (struct asked){.pid = owner};
-		memcpy(all[count++].name, e->d_name, strlen(e->d_name) + 1);
+		connections[count] = (struct asked){.pid = owner};
+		memcpy(connections[count++].name, e->d_name, strlen(e->d_name) + 1);
 		if (count == MOST_ASKED) {
-			ask(all, count, path, fd, answers);
+			ask(connections, count, path, fd, answers);
 			count = 0;
 		}
 	}
 	if (count)
-		ask(all, count, path, fd, answers);
-	stk__free(all);
+		ask(connections, count, path, fd, answers);
+	stk__free(connections);
 	if (d)
 		closedir(d);
 	else if (fd >= 0)
