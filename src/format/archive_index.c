@@ -38,8 +38,8 @@ struct scan {
 	enum stk_archive_kind kind;
 	struct stk_archive_file *file;
 	struct stk_archive_index *x;
-	char *before; /* the previous name, in a buffer of LONGEST_NAME bytes */
-	int64_t end;  /* offset of the end of the previous member */
+	char *previous_name; /* in a buffer of LONGEST_NAME bytes */
+	int64_t end;         /* offset of the end of the previous member */
 	uint64_t first;
 	stk_archive_found *found;
 	void *user;
@@ -70,10 +70,10 @@ static enum stk_status found_member(void *user, const struct stk_archive_member 
 	struct stk_archive_index *x = s->x;
 	size_t least = stk__archive_least(s->kind);
 	x->last = header_of(s->kind, m->offset);
-	stk__put_name(&x->bytes, m->name, s->before);
+	stk__put_name(&x->bytes, m->name, s->previous_name);
 	stk__put_number(&x->bytes, (uint64_t)(m->offset - s->end));
 	stk__put_number(&x->bytes, (uint64_t)m->size);
-	strcpy(s->before, m->name);
+	strcpy(s->previous_name, m->name);
 	s->end = m->offset + m->size;
 	x->members++;
 	if (s->file->found)
@@ -96,15 +96,15 @@ enum stk_status stk__archive_index_scan(enum stk_archive_kind kind, struct stk_a
 {
 	*x = (struct stk_archive_index){
 		.last = -1, .size = f->size, .modified_ns = f->modified_ns, .changed_ns = f->changed_ns, .inode = f->inode};
-	struct scan s = {.kind = kind, .file = f, .x = x, .before = stk__calloc(1, LONGEST_NAME), .found = found, .user = user};
-	if (!s.before)
+	struct scan s = {.kind = kind, .file = f, .x = x, .previous_name = stk__calloc(1, LONGEST_NAME), .found = found, .user = user};
+	if (!s.previous_name)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory to search %.300s", f->path);
 	memcpy(x->version, f->object.version, sizeof x->version);
 	s.first = header_hash_begin(kind, f, err);
 	x->header_hash = header_hash_end(s.first, NULL, 0);
 	enum stk_status status =
 		kind == STK_ARCHIVE_TAR ? stk__tar_scan(f, found_member, &s, err) : stk__tfrecord_scan(f, found_member, &s, err);
-	stk__free(s.before);
+	stk__free(s.previous_name);
 	if (status)
 		stk__archive_index_free(x);
 	return status;
@@ -158,9 +158,9 @@ bool stk__archive_index_fits(enum stk_archive_kind kind, const struct stk_archiv
 		return header && header_hash_end(header_hash, header, least) == x->header_hash && same_headers(kind, x, f);
 	}
 	enum stk_status s = stk__read_object(f->access, f->io, f->path, x->last, (int64_t)least, 0, &last, &n, NULL, NULL);
-	bool fits = s == STK_OK && header_hash_end(header_hash, last, least) == x->header_hash;
+	bool same = s == STK_OK && header_hash_end(header_hash, last, least) == x->header_hash;
 	stk__free(last);
-	return fits;
+	return same;
 }
 
 /* ---- members ---- */

@@ -91,38 +91,38 @@ static bool load(enum stk_archive_kind kind, const char *index, struct stk_io *i
 bool stk__archive_kept_load(
 	enum stk_archive_kind kind, struct stk_archive_file *f, struct stk_archive_index *x, const struct stk_archive_watch *watch)
 {
-	char name[PATH_MAX], whole[PATH_MAX];
+	char name[PATH_MAX], full_name[PATH_MAX];
 	if (!f->io && index_path(f->path, name) && load(kind, name, NULL, f, x, watch))
 		return true;
-	if (stk__kept_name(f->path, whole) && stk__kept_path(whole, name) && load(kind, name, NULL, f, x, watch))
+	if (stk__kept_name(f->path, full_name) && stk__kept_path(full_name, name) && load(kind, name, NULL, f, x, watch))
 		return true;
 	return f->io && !strpbrk(f->path, "?#") && index_path(f->path, name) && load(kind, name, f->io, f, x, watch);
 }
 
 bool stk__archive_kept_here(const char *archive)
 {
-	char name[PATH_MAX], whole[PATH_MAX];
+	char name[PATH_MAX], full_name[PATH_MAX];
 	if (!stk__is_object(archive) && index_path(archive, name) && !access(name, R_OK))
 		return true;
-	return stk__kept_name(archive, whole) && stk__kept_path(whole, name) && !access(name, R_OK);
+	return stk__kept_name(archive, full_name) && stk__kept_path(full_name, name) && !access(name, R_OK);
 }
 
 void stk__archive_keep(enum stk_archive_kind kind, struct stk_archive_index *x, const struct stk_archive_watch *watch)
 {
-	char name[PATH_MAX], whole[PATH_MAX], shown[PATH_MAX];
+	char name[PATH_MAX], full_name[PATH_MAX], shown[PATH_MAX];
 	struct stk_coded_out o = {0};
-	if (!stk__kept_name(x->path, whole))
+	if (!stk__kept_name(x->path, full_name))
 		return;
-	bool local = !stk__is_uri(whole);
-	snprintf(shown, sizeof shown, "%.*s", stk__uri_shown(whole), whole);
+	bool local = !stk__is_uri(full_name);
+	snprintf(shown, sizeof shown, "%.*s", stk__uri_shown(full_name), full_name);
 	stk__archive_index_begin(&o, kind, 1);
-	stk__archive_index_put(&o, x, local ? strrchr(whole, '/') + 1 : shown);
+	stk__archive_index_put(&o, x, local ? strrchr(full_name, '/') + 1 : shown);
 	stk__put_hash(&o);
-	bool kept = !o.failed && local && index_path(x->path, name) && stk__write_whole(name, o.data, o.n, "index", NULL) == STK_OK;
-	if (!o.failed && !kept)
-		kept = stk__kept_path(whole, name) && stk__kept_write(name, o.data, o.n);
-	x->unkept = !kept;
-	if (!kept)
+	bool stored = !o.failed && local && index_path(x->path, name) && stk__write_whole(name, o.data, o.n, "index", NULL) == STK_OK;
+	if (!o.failed && !stored)
+		stored = stk__kept_path(full_name, name) && stk__kept_write(name, o.data, o.n);
+	x->unkept = !stored;
+	if (!stored)
 		notify(watch, x->path,
 			"its index could not be kept, neither next to it nor in ~/.cache/stoker: the next run makes it again");
 	stk__free(o.data);

@@ -109,10 +109,10 @@ static const uint8_t *join(struct stk_archive_stream *s, int64_t offset, size_t 
 		struct stk_ahead *p = stk__ahead_at(&s->pieces, k);
 		if (!has_come(s, p, err))
 			return NULL;
-		size_t begin = (size_t)(offset + (int64_t)used - p->request.offset), here = (size_t)p->request.length - begin;
-		here = here < n - used ? here : n - used;
-		memcpy(s->joined + used, p->request.data + begin, here);
-		used += here;
+		size_t begin = (size_t)(offset + (int64_t)used - p->request.offset), available = (size_t)p->request.length - begin;
+		available = available < n - used ? available : n - used;
+		memcpy(s->joined + used, p->request.data + begin, available);
+		used += available;
 	}
 	return s->joined;
 }

@@ -67,20 +67,21 @@ enum stk_status stk__cifar_check(
 static enum stk_status find_layout(
 	const char *folder, enum stk_cifar_split split, char *dir, size_t capacity, const struct layout **out, struct stk_error *err)
 {
-	char path[PATH_MAX], place[PATH_MAX];
+	char path[PATH_MAX], candidate[PATH_MAX];
 	*out = NULL;
-	for (int below = 0; below < 2 && !*out; below++)
+	for (int in_subfolder = 0; in_subfolder < 2 && !*out; in_subfolder++)
 		for (int i = 0; i < 2; i++) {
 			const struct layout *l = &layouts[split][i];
-			size_t n = (size_t)snprintf(place, sizeof place, "%s%s%s", folder, below ? "/" : "", below ? l->folder : "");
-			if (n >= sizeof place || n >= capacity)
+			size_t n = (size_t)snprintf(
+				candidate, sizeof candidate, "%s%s%s", folder, in_subfolder ? "/" : "", in_subfolder ? l->folder : "");
+			if (n >= sizeof candidate || n >= capacity)
 				return STK_OK;
-			if ((size_t)snprintf(path, sizeof path, "%s/%s", place, l->files[0]) >= sizeof path || access(path, F_OK))
+			if ((size_t)snprintf(path, sizeof path, "%s/%s", candidate, l->files[0]) >= sizeof path || access(path, F_OK))
 				continue;
 			if (*out)
 				return stk__fail(
 					err, STK_INVALID, "%s holds both CIFAR-10 and CIFAR-100: give the folder of one of them", folder);
-			memcpy(dir, place, n + 1);
+			memcpy(dir, candidate, n + 1);
 			*out = l;
 		}
 	return STK_OK;

@@ -107,10 +107,10 @@ static enum stk_status id_entry(struct stk_json *j, const char *key, void *user)
 static enum stk_status name_refused(const struct stk_json *j, enum stk_status s, const char *from, const char *kind)
 {
 	int64_t id = STK_COCO_NO_ID;
-	struct stk_json again = *j;
-	again.at = from;
-	again.err = NULL;
-	enum stk_status broken = s == STK_CORRUPT && j->err ? stk__json_each(&again, '{', id_entry, &id) : STK_OK;
+	struct stk_json copy = *j;
+	copy.at = from;
+	copy.err = NULL;
+	enum stk_status broken = s == STK_CORRUPT && j->err ? stk__json_each(&copy, '{', id_entry, &id) : STK_OK;
 	(void)broken;
 	if (id != STK_COCO_NO_ID) {
 		size_t n = strlen(j->err->message);
@@ -150,7 +150,7 @@ static enum stk_status take_image(struct stk_json *j, const char *key, void *use
 {
 	(void)key;
 	(void)user;
-	struct stk_coco_image image = {.id = STK_COCO_NO_ID}, *kept;
+	struct stk_coco_image image = {.id = STK_COCO_NO_ID}, *added;
 	stk__json_blanks(j);
 	const char *from = j->at;
 	enum stk_status s = stk__json_each(j, '{', image_entry, &image);
@@ -159,9 +159,9 @@ static enum stk_status take_image(struct stk_json *j, const char *key, void *use
 	if (s)
 		return name_refused(j, s, from, "image");
 	image.name--;
-	if (!(kept = append(&set_of(j)->images, sizeof image)))
+	if (!(added = append(&set_of(j)->images, sizeof image)))
 		return no_memory(j);
-	*kept = image;
+	*added = image;
 	return STK_OK;
 }
 
@@ -174,23 +174,23 @@ static enum stk_status take_category(struct stk_json *j, const char *key, void *
 {
 	(void)key;
 	(void)user;
-	int64_t id = STK_COCO_NO_ID, *kept;
+	int64_t id = STK_COCO_NO_ID, *added;
 	enum stk_status s = stk__json_each(j, '{', category_entry, &id);
 	if (s)
 		return s;
 	if (id < INT32_MIN || id > INT32_MAX)
 		return stk__json_bad(j, "a category lacks its id, or it is out of range");
-	if (!(kept = append(&set_of(j)->categories, sizeof id)))
+	if (!(added = append(&set_of(j)->categories, sizeof id)))
 		return no_memory(j);
-	*kept = id;
+	*added = id;
 	return STK_OK;
 }
 
 struct annotation {
-	struct stk_coco_annotation kept;
+	struct stk_coco_annotation entry;
 	int64_t category, crowd;
 	int64_t vertices; /* length of the list `vertices` before this annotation */
-	int sides;        /* number of the box's four numbers that were read; -1: the annotation has no box */
+	int box_numbers;  /* number of the box's four numbers that were read; -1: the annotation has no box */
 };
 
 /* Reads a coordinate. A value that is finite in the file must be finite as a float. */
@@ -210,22 +210,22 @@ static enum stk_status box_entry(struct stk_json *j, const char *key, void *user
 {
 	(void)key;
 	struct annotation *a = user;
-	if (a->sides == 4)
+	if (a->box_numbers == 4)
 		return stk__json_bad(j, "a bbox of more than four numbers: left, top, width, height");
-	return take_float(j, &a->kept.object.box[a->sides++]);
+	return take_float(j, &a->entry.object.box[a->box_numbers++]);
 }
 
 static enum stk_status vertex_entry(struct stk_json *j, const char *key, void *user)
 {
 	(void)key;
 	int64_t *numbers = user;
-	float value = 0, *kept;
+	float value = 0, *added;
 	enum stk_status s = take_float(j, &value);
 	if (s)
 		return s;
-	if (!(kept = append(&set_of(j)->vertices, sizeof *kept)))
+	if (!(added = append(&set_of(j)->vertices, sizeof *added)))
 		return no_memory(j);
-	*kept = value;
+	*added = value;
 	++*numbers;
 	return STK_OK;
 }
@@ -235,16 +235,16 @@ static enum stk_status polygon_entry(struct stk_json *j, const char *key, void *
 	(void)key;
 	struct annotation *a = user;
 	int64_t first = set_of(j)->vertices.count / 2, numbers = 0;
-	struct stk_coco_polygon *kept;
+	struct stk_coco_polygon *added;
 	enum stk_status s = stk__json_each(j, '[', vertex_entry, &numbers);
 	if (s)
 		return s;
 	if (numbers % 2)
 		return stk__json_bad(j, "a polygon with an odd count of coordinates");
-	if (!(kept = append(&set_of(j)->polygons, sizeof *kept)))
+	if (!(added = append(&set_of(j)->polygons, sizeof *added)))
 		return no_memory(j);
-	*kept = (struct stk_coco_polygon){first, numbers / 2};
-	a->kept.shape.polygons++;
+	*added = (struct stk_coco_polygon){first, numbers / 2};
+	a->entry.shape.polygons++;
 	return STK_OK;
 }
 
@@ -252,13 +252,13 @@ static enum stk_status polygon_entry(struct stk_json *j, const char *key, void *
 
 static enum stk_status put_run(struct stk_json *j, struct annotation *a, int64_t run)
 {
-	if (run < 0 || run > UINT32_MAX || a->kept.shape.runs == INT32_MAX)
+	if (run < 0 || run > UINT32_MAX || a->entry.shape.runs == INT32_MAX)
 		return stk__json_bad(j, "a run of pixels that is out of range");
-	uint32_t *kept = append(&set_of(j)->runs, sizeof *kept);
-	if (!kept)
+	uint32_t *added = append(&set_of(j)->runs, sizeof *added);
+	if (!added)
 		return no_memory(j);
-	*kept = (uint32_t)run;
-	a->kept.shape.runs++;
+	*added = (uint32_t)run;
+	a->entry.shape.runs++;
 	return STK_OK;
 }
 
@@ -296,7 +296,7 @@ static enum stk_status take_packed_runs(struct stk_json *j, struct annotation *a
 			if (!(bits & 32) && (bits & 16))
 				run -= INT64_C(1) << (shift + 5);
 		}
-		if (a->kept.shape.runs > 2)
+		if (a->entry.shape.runs > 2)
 			run += ((const uint32_t *)set_of(j)->runs.at)[set_of(j)->runs.count - 2];
 		enum stk_status s = put_run(j, a, run);
 		if (s)
@@ -316,7 +316,7 @@ static enum stk_status extent_entry(struct stk_json *j, const char *key, void *u
 	struct extents *e = user;
 	if (e->count == 2)
 		return stk__json_bad(j, "a size of more than two numbers");
-	return take_size(j, &e->a->kept.shape.extent[e->count++]);
+	return take_size(j, &e->a->entry.shape.extent[e->count++]);
 }
 
 static enum stk_status segmentation_entry(struct stk_json *j, const char *key, void *user)
@@ -327,8 +327,8 @@ static enum stk_status segmentation_entry(struct stk_json *j, const char *key, v
 		return stk__json_each(j, '[', extent_entry, &e);
 	if (strcmp(key, "counts") != 0)
 		return stk__json_skip(j);
-	set_of(j)->runs.count -= a->kept.shape.runs; /* an object may contain runs twice: the last ones count */
-	a->kept.shape.runs = 0;
+	set_of(j)->runs.count -= a->entry.shape.runs; /* an object may contain runs twice: the last ones count */
+	a->entry.shape.runs = 0;
 	bool list = stk__json_is(j, '[');
 	return list ? stk__json_each(j, '[', run_entry, a) : take_packed_runs(j, a);
 }
@@ -336,9 +336,9 @@ static enum stk_status segmentation_entry(struct stk_json *j, const char *key, v
 static enum stk_status take_runs(struct stk_json *j, struct annotation *a)
 {
 	enum stk_status s = stk__json_each(j, '{', segmentation_entry, a);
-	if (!s && !a->kept.shape.runs)
+	if (!s && !a->entry.shape.runs)
 		return stk__json_bad(j, "a segmentation by runs of pixels lacks its counts, or they are empty");
-	if (!s && !a->kept.shape.extent[1])
+	if (!s && !a->entry.shape.extent[1])
 		return stk__json_bad(j, "a segmentation by runs of pixels lacks its size: [height, width]");
 	return s;
 }
@@ -346,7 +346,7 @@ static enum stk_status take_runs(struct stk_json *j, struct annotation *a)
 /* Removes the shape of an annotation from the lists. */
 static void drop_shape(struct stk_coco *c, struct annotation *a)
 {
-	struct stk_coco_shape *shape = &a->kept.shape;
+	struct stk_coco_shape *shape = &a->entry.shape;
 	c->polygons.count = shape->polygon;
 	c->runs.count = shape->run;
 	c->vertices.count = a->vertices;
@@ -390,35 +390,35 @@ static enum stk_status annotation_entry(struct stk_json *j, const char *key, voi
 {
 	struct annotation *a = user;
 	if (strcmp(key, "image_id") == 0)
-		return stk__json_whole(j, &a->kept.image);
+		return stk__json_whole(j, &a->entry.image);
 	if (strcmp(key, "category_id") == 0)
 		return stk__json_whole(j, &a->category);
 	if (strcmp(key, "iscrowd") == 0)
 		return take_crowd(j, &a->crowd);
 	if (strcmp(key, "bbox") == 0) {
-		a->sides = 0;
+		a->box_numbers = 0;
 		return stk__json_each(j, '[', box_entry, a);
 	}
 	if (strcmp(key, "id") == 0)
-		return take_id(j, &a->kept.shape.id);
+		return take_id(j, &a->entry.shape.id);
 	return strcmp(key, "segmentation") == 0 ? take_segmentation(j, a) : stk__json_skip(j);
 }
 
 static enum stk_status check_annotation(struct stk_json *j, const struct annotation *a)
 {
 	char text[96];
-	if (a->kept.image == STK_COCO_NO_ID)
+	if (a->entry.image == STK_COCO_NO_ID)
 		return stk__json_bad(j, "an annotation lacks its image_id");
 	if (a->category == STK_COCO_NO_ID)
 		return stk__json_bad(j, "an annotation lacks its category_id");
 	if (a->category < INT32_MIN || a->category > INT32_MAX)
 		return stk__json_bad(j, "a category_id that is out of range: labels are int32");
-	if (a->sides < 0)
+	if (a->box_numbers < 0)
 		return stk__json_bad(j, "an annotation lacks its bbox");
-	if (a->sides == 4)
+	if (a->box_numbers == 4)
 		return STK_OK;
-	snprintf(text, sizeof text, "a bbox of %d number%s, where four are needed: left, top, width, height", a->sides,
-		a->sides == 1 ? "" : "s");
+	snprintf(text, sizeof text, "a bbox of %d number%s, where four are needed: left, top, width, height", a->box_numbers,
+		a->box_numbers == 1 ? "" : "s");
 	return stk__json_bad(j, text);
 }
 
@@ -428,10 +428,10 @@ static enum stk_status take_annotation(struct stk_json *j, const char *key, void
 	(void)user;
 	struct stk_coco *c = set_of(j);
 	struct annotation a = {
-		.kept = {.image = STK_COCO_NO_ID, .shape = {.id = STK_COCO_NO_ID, .polygon = c->polygons.count, .run = c->runs.count}},
+		.entry = {.image = STK_COCO_NO_ID, .shape = {.id = STK_COCO_NO_ID, .polygon = c->polygons.count, .run = c->runs.count}},
 		.category = STK_COCO_NO_ID,
 		.vertices = c->vertices.count,
-		.sides = -1};
+		.box_numbers = -1};
 	stk__json_blanks(j);
 	const char *from = j->at;
 	enum stk_status s = stk__json_each(j, '{', annotation_entry, &a);
@@ -440,16 +440,16 @@ static enum stk_status take_annotation(struct stk_json *j, const char *key, void
 	if (s)
 		return name_refused(j, s, from, "annotation");
 	float least = options_of(j)->size_threshold;
-	if (a.kept.object.box[2] < least || a.kept.object.box[3] < least || (a.crowd && !options_of(j)->crowds)) {
+	if (a.entry.object.box[2] < least || a.entry.object.box[3] < least || (a.crowd && !options_of(j)->crowds)) {
 		drop_shape(c, &a);
 		return STK_OK;
 	}
-	struct stk_coco_annotation *kept = append(&c->annotations, sizeof *kept);
-	if (!kept)
+	struct stk_coco_annotation *added = append(&c->annotations, sizeof *added);
+	if (!added)
 		return no_memory(j);
-	*kept = a.kept;
-	kept->order = c->annotations.count;
-	kept->object.label = (int32_t)a.category;
+	*added = a.entry;
+	added->order = c->annotations.count;
+	added->object.label = (int32_t)a.category;
 	return STK_OK;
 }
 

@@ -233,19 +233,19 @@ static enum stk_status paint_polygon(
 	if (!cover(p, bits))
 		return fail_work("masks that cover it over a thousand times", id, image, err);
 	struct stk_arena_mark mark = stk__arena_mark(p->scratch);
-	bool few = t.count * 16 < words; /* sorting few turns takes less time than searching the bits */
-	size_t size = few ? (size_t)(t.count + 1) * sizeof *t.at : (size_t)words * sizeof *t.bits;
+	bool sparse = t.count * 16 < words; /* sorting few turns takes less time than searching the bits */
+	size_t size = sparse ? (size_t)(t.count + 1) * sizeof *t.at : (size_t)words * sizeof *t.bits;
 	void *memory = stk__arena_take(p->scratch, size);
 	if (!memory)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for the mask of a polygon");
 	t.first = (int64_t)t.x0 * image->height;
-	if (few)
+	if (sparse)
 		t.at = memory;
 	else
 		t.bits = memset(memory, 0, size);
 	if (!put_outline(&t, vertices, count, p->cancel))
 		return STK_OK;
-	if (few)
+	if (sparse)
 		paint_turns(p, &t, label);
 	else
 		paint_bits(p, &t, words, label);

@@ -37,10 +37,10 @@ void stk__put_text(struct stk_coded_out *o, const char *s, size_t n)
 	stk__put(o, s, n);
 }
 
-void stk__put_name(struct stk_coded_out *o, const char *name, const char *before)
+void stk__put_name(struct stk_coded_out *o, const char *name, const char *previous)
 {
 	size_t shared = 0;
-	while (name[shared] && name[shared] == before[shared])
+	while (name[shared] && name[shared] == previous[shared])
 		shared++;
 	stk__put_number(o, shared);
 	stk__put_text(o, name + shared, strlen(name + shared));

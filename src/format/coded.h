@@ -20,7 +20,7 @@ void stk__put(struct stk_coded_out *o, const void *bytes, size_t n);
 void stk__put_number(struct stk_coded_out *o, uint64_t v);
 void stk__put_text(struct stk_coded_out *o, const char *s, size_t n);
 /* Writes a name as the number of bytes that it shares with the previous name, and the rest. */
-void stk__put_name(struct stk_coded_out *o, const char *name, const char *before);
+void stk__put_name(struct stk_coded_out *o, const char *name, const char *previous);
 void stk__put_hash(struct stk_coded_out *o);
 
 struct stk_coded_in {

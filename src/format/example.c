@@ -257,18 +257,18 @@ static bool take_type(const char **at, enum stk_dtype *out)
 static bool take_dims(const char **at, struct stk_feature *out)
 {
 	const char *end = *at + strlen(*at);
-	out->each = 1;
+	out->elements = 1;
 	out->varies = **at == '*';
 	*at += out->varies;
 	for (bool more = out->varies ? **at == ',' : **at != ']'; more; more = **at == ',') {
 		*at += **at == ',';
 		int32_t most = STK_MAX_DIMS - out->varies;
 		if (out->ndim == most || !stk__take_number(at, end, &out->shape[out->ndim]) ||
-			__builtin_mul_overflow(out->each, out->shape[out->ndim], &out->each))
+			__builtin_mul_overflow(out->elements, out->shape[out->ndim], &out->elements))
 			return false;
 		out->ndim++;
 	}
-	return *(*at)++ == ']' && out->each <= INT32_MAX;
+	return *(*at)++ == ']' && out->elements <= INT32_MAX;
 }
 
 static bool take_whole(const char *at, int64_t *out)
@@ -296,7 +296,7 @@ static bool take_default(const char *at, struct stk_feature *out)
 	out->has_default = true;
 	out->text = at;
 	if (out->dtype == STK_INT64)
-		return take_whole(at, &out->whole);
+		return take_whole(at, &out->integer);
 	const char *end = at + strlen(at);
 	bool ok = out->dtype == STK_UINT8 || (stk__take_real(&at, end, &real) && at == end);
 	out->real = (float)real;
@@ -309,11 +309,11 @@ enum stk_status stk__feature_parse(const char *name, const char *spec, struct st
 	*out = (struct stk_feature){.name = name};
 	if (!take_type(&at, &out->dtype) || !take_dims(&at, out) || !take_default(at, out))
 		return bad_spec(name, spec, err);
-	if (out->dtype == STK_UINT8 && (out->varies || out->each != 1))
+	if (out->dtype == STK_UINT8 && (out->varies || out->elements != 1))
 		return stk__fail(err, STK_UNSUPPORTED,
 			"feature \"%.100s\": tensors of strings do not exist, as in DALI; a string of shape () or (1,) is read as its bytes",
 			name);
-	if (out->varies && out->each == 0)
+	if (out->varies && out->elements == 0)
 		return bad_spec(name, spec, err);
 	return STK_OK;
 }

@@ -162,11 +162,11 @@ static enum stk_status expand(const struct stk_access *reach, const char *path, 
 static enum stk_status expand_with(const struct stk_access *reach, const char *path, const char *open, const char *piece, size_t n,
 	const char *tail, struct stk_names *out, struct stk_error *err)
 {
-	char whole[PATH_MAX];
-	int length = snprintf(whole, sizeof whole, "%.*s%.*s%s", (int)(open - path), path, (int)n, piece, tail);
-	if ((size_t)length >= sizeof whole)
+	char expanded[PATH_MAX];
+	int length = snprintf(expanded, sizeof expanded, "%.*s%.*s%s", (int)(open - path), path, (int)n, piece, tail);
+	if ((size_t)length >= sizeof expanded)
 		return stk__fail(err, STK_INVALID, "%.200s...: the path is too long", path);
-	return expand(reach, whole, out, err);
+	return expand(reach, expanded, out, err);
 }
 
 /* Parses a range between braces, such as "000..127". *digits: if an end has several digits and begins with a zero, the number of digits of the longer end,
@@ -218,7 +218,7 @@ static const char *end_of_piece(const char *at)
 static enum stk_status expand(const struct stk_access *reach, const char *path, struct stk_names *out, struct stk_error *err)
 {
 	const char *open = strchr(path, '{'), *close = open ? end_of_piece(open + 1) : NULL;
-	const bool many = close && *close == ',';
+	const bool is_list = close && *close == ',';
 	while (close && *close == ',')
 		close = end_of_piece(close + 1);
 	if (!close || (!stk__is_object(path) && access(stk__file_path(path), F_OK) == 0))
@@ -227,7 +227,7 @@ static enum stk_status expand(const struct stk_access *reach, const char *path, 
 	int digits;
 	if (is_range(open + 1, close, &first, &last, &digits))
 		return expand_range(reach, path, open, close + 1, first, last, digits, out, err);
-	if (!many)
+	if (!is_list)
 		return stk__fail(err, STK_INVALID, "%.300s: between braces stand a range, {000..127}, or names, {train,val}", path);
 	enum stk_status s = STK_OK;
 	for (const char *piece = open + 1; s == STK_OK && piece <= close;) {

@@ -16,17 +16,17 @@
 
 static void put_files(struct stk_coded_out *o, const struct stk_file_list *l, bool tagged, int64_t first, int64_t end)
 {
-	const char *before = "";
+	const char *previous = "";
 	for (int64_t i = first; i < end; i++) {
 		const char *name = l->names + l->files[i];
-		stk__put_name(o, name, before);
+		stk__put_name(o, name, previous);
 		if (l->sized) {
 			const struct stk_list_object object = stk__list_object(l, i);
 			stk__put_number(o, (uint64_t)object.size);
 			if (tagged)
 				stk__put(o, &object.tag, sizeof object.tag);
 		}
-		before = name;
+		previous = name;
 	}
 }
 
@@ -84,9 +84,9 @@ enum stk_status stk_index_write(const struct stk_index_options *options, struct 
 	if (status)
 		return status;
 	/* The index names the root by its absolute path, since later runs may have another working directory. */
-	char *whole = stk__is_object(l->root) ? NULL : realpath(stk__file_path(l->root), NULL);
-	put_list(&o, l, whole ? whole : l->root);
-	free(whole);
+	char *real_path = stk__is_object(l->root) ? NULL : realpath(stk__file_path(l->root), NULL);
+	put_list(&o, l, real_path ? real_path : l->root);
+	free(real_path);
 	if (o.failed)
 		status = stk__fail(err, STK_NO_MEMORY, "out of memory for the index of %s", options->root);
 	else

@@ -13,32 +13,32 @@ enum { KEY = 64 };
 
 static bool is_blank(const struct stk_json *j)
 {
-	struct stk_json all = *j;
-	all.at = j->begin;
-	stk__json_blanks(&all);
-	return all.at == j->end;
+	struct stk_json copy = *j;
+	copy.at = j->begin;
+	stk__json_blanks(&copy);
+	return copy.at == j->end;
 }
 
 enum stk_status stk__json_bad(const struct stk_json *j, const char *what)
 {
 	int64_t at = j->offset + (j->at - j->begin), line = 1;
-	char place[64], other[256];
+	char position[64], reason[256];
 	struct stk_foreign kind;
 	if (at == 0 && j->at < j->end && stk__foreign_find((const uint8_t *)j->at, (size_t)(j->end - j->at), &kind)) {
-		snprintf(other, sizeof other, "not JSON: it is %s; %s", kind.name, kind.remedy);
-		what = other;
+		snprintf(reason, sizeof reason, "not JSON: it is %s; %s", kind.name, kind.remedy);
+		what = reason;
 	}
 	if (j->whole && j->at == j->end && is_blank(j))
-		snprintf(place, sizeof place, " is empty");
+		snprintf(position, sizeof position, " is empty");
 	else if (j->whole) {
 		for (const char *c = j->begin; c < j->at; c++)
 			line += *c == '\n';
-		snprintf(place, sizeof place, "%s, at byte %lld (line %lld)", j->at == j->end ? " ends early" : "", (long long)at,
+		snprintf(position, sizeof position, "%s, at byte %lld (line %lld)", j->at == j->end ? " ends early" : "", (long long)at,
 			(long long)line);
 	} else {
-		snprintf(place, sizeof place, ", at byte %lld", (long long)at);
+		snprintf(position, sizeof position, ", at byte %lld", (long long)at);
 	}
-	enum stk_status s = stk__fail(j->err, STK_CORRUPT, "%.300s%s: %s", j->path, place, what);
+	enum stk_status s = stk__fail(j->err, STK_CORRUPT, "%.300s%s: %s", j->path, position, what);
 	if (j->err)
 		j->err->offset = at;
 	return s;
@@ -143,12 +143,12 @@ static uint64_t zeros(uint64_t bytes)
 /* Returns the number of bytes before the next quote, backslash or zero byte. Looks at eight bytes at a time, since most text of a file is skipped. */
 static size_t plain_bytes(const struct stk_json *j)
 {
-	const uint64_t each = 0x0101010101010101u;
+	const uint64_t ones = 0x0101010101010101u;
 	const char *at = j->at;
 	for (; j->end - at >= 8; at += 8) {
 		uint64_t bytes;
 		memcpy(&bytes, at, sizeof bytes);
-		if (zeros(bytes) | zeros(bytes ^ each * '"') | zeros(bytes ^ each * '\\'))
+		if (zeros(bytes) | zeros(bytes ^ ones * '"') | zeros(bytes ^ ones * '\\'))
 			break;
 	}
 	while (at < j->end && *at != '"' && *at != '\\' && *at)
@@ -285,10 +285,10 @@ static enum stk_status skip_value(struct stk_json *j, int depth)
 		return skip_nested(j, depth);
 	if (c == '"')
 		return skip_string(j);
-	static const char *const words[] = {
+	static const char *const literals[] = {
 		"true", "false", "null", "NaN", "Infinity", "-Infinity"}; /* Python's json writes the last three */
-	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-		if (c == words[i][0] && take_word(j, words[i]))
+	for (size_t i = 0; i < sizeof literals / sizeof *literals; i++)
+		if (c == literals[i][0] && take_word(j, literals[i]))
 			return STK_OK;
 	return stk__skip_real(&j->at, j->end) ? STK_OK : stk__json_bad(j, "a number is expected");
 }

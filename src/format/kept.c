@@ -78,9 +78,9 @@ enum stk_status stk_index_folder(char **out, struct stk_error *err)
 	return *out ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory for the name of the folder of indexes");
 }
 
-bool stk__kept_path(const char *whole, char out[PATH_MAX])
+bool stk__kept_path(const char *full_name, char out[PATH_MAX])
 {
-	const uint64_t hash = stk__hash_bytes(0, whole, strlen(whole));
+	const uint64_t hash = stk__hash_bytes(0, full_name, strlen(full_name));
 
 	if (!kept_folder(out))
 		return false;
@@ -92,8 +92,8 @@ static bool make_folder(char *path)
 {
 	for (char *slash = path + 1; (slash = strchr(slash, '/')); *slash++ = '/') {
 		*slash = '\0';
-		bool there = !mkdir(path, 0700) || !access(path, F_OK);
-		if (!there) {
+		bool exists = !mkdir(path, 0700) || !access(path, F_OK);
+		if (!exists) {
 			*slash = '/';
 			return false;
 		}

@@ -12,7 +12,7 @@
 bool stk__kept_name(const char *path, char out[PATH_MAX]);
 /* Writes to `out` the path of the stored index of the file with this whole name. Returns false if the environment names no folder for indexes, or if others
  * can write to it. */
-bool stk__kept_path(const char *whole, char out[PATH_MAX]);
+bool stk__kept_path(const char *full_name, char out[PATH_MAX]);
 /* Writes a file, and creates the folders in its path. Returns false if that fails. Changes `path` while it runs, but restores it. */
 bool stk__kept_write(char path[PATH_MAX], const void *data, size_t n);
 

@@ -105,16 +105,16 @@ static bool grow_set(struct name_set *s)
 	return true;
 }
 
-/* Adds a name with index `at` in the list, which may be added to the list afterwards. *again: set to whether the set contains the name already. Returns
+/* Adds a name with index `at` in the list, which may be added to the list afterwards. *repeated: set to whether the set contains the name already. Returns
  * false if memory is short. */
-static bool set_add(struct name_set *s, const struct stk_file_list *l, int64_t at, const char *name, bool *again)
+static bool set_add(struct name_set *s, const struct stk_file_list *l, int64_t at, const char *name, bool *repeated)
 {
 	if (2 * s->used >= s->size && !grow_set(s))
 		return false;
 	const uint64_t hash = stk__xxh64(name, strlen(name), 0) | 1;
 	struct name_slot *slot = find_slot(s, l, hash, name);
-	*again = slot->hash != 0;
-	if (!*again) {
+	*repeated = slot->hash != 0;
+	if (!*repeated) {
 		*slot = (struct name_slot){hash, at};
 		s->used++;
 	}
@@ -124,9 +124,9 @@ static bool set_add(struct name_set *s, const struct stk_file_list *l, int64_t a
 /* Adds all names of a list to an empty set. Returns false if memory is short. */
 static bool set_fill(struct name_set *s, const struct stk_file_list *l)
 {
-	bool again, ok = true;
+	bool repeated, ok = true;
 	for (int64_t i = 0; i < l->size && ok; i++)
-		ok = set_add(s, l, i, l->names + l->files[i], &again);
+		ok = set_add(s, l, i, l->names + l->files[i], &repeated);
 	return ok;
 }
 
@@ -309,38 +309,39 @@ static bool begin_sets(struct stretch *t)
 	       (grow_set(&t->objects_seen) && set_fill(&t->objects_seen, &t->objects) && set_fill(&t->folders_seen, &t->folders));
 }
 
-/* Sets *take to whether a key or a folder of the current page is new and belongs to this stretch. `before`: the previous entry of the same kind on this
+/* Sets *accepted to whether a key or a folder of the current page is new and belongs to this stretch. `previous`: the previous entry of the same kind on this
  * page. A store that keeps the order of keys repeats no name; another store may repeat a folder, but a repeated object would be two samples. */
-static enum stk_status take_in(struct stretch *t, const char *key, bool folder, struct stk_text *before, bool *take, struct stk_error *err)
+static enum stk_status accept_entry(
+	struct stretch *t, const char *key, bool folder, struct stk_text *previous, bool *accepted, struct stk_error *err)
 {
 	const size_t base = strlen(t->whole->prefix);
-	bool again = false;
-	*take = false;
+	bool repeated = false;
+	*accepted = false;
 	if (strncmp(key, t->whole->prefix, base) != 0)
 		return STK_OK; /* an entry of another prefix, which the store should not have sent */
-	t->disorder |= (t->after && strcmp(key, t->after) <= 0) || (before->length && strcmp(before->s, key) >= 0) ||
+	t->disorder |= (t->after && strcmp(key, t->after) <= 0) || (previous->length && strcmp(previous->s, key) >= 0) ||
 		       (t->last.length && strcmp(key, t->last.s) <= 0);
-	before->length = 0;
-	stk__text_add(before, "%s", key);
+	previous->length = 0;
+	stk__text_add(previous, "%s", key);
 	if (t->until && strcmp(key, t->until) > 0) {
 		t->ended = true; /* the key belongs to the stretch to the right */
 		return STK_OK;
 	}
 	const struct stk_file_list *list = folder ? &t->folders : &t->objects;
-	if (t->disorder && !(begin_sets(t) && set_add(folder ? &t->folders_seen : &t->objects_seen, list, list->size, key, &again)))
+	if (t->disorder && !(begin_sets(t) && set_add(folder ? &t->folders_seen : &t->objects_seen, list, list->size, key, &repeated)))
 		return no_memory(t->run, err);
 	/* An object that is listed twice is an error only in a prefix without cuts. A prefix with cuts will be listed again without them. */
-	if (again && !folder && !t->after && !t->right)
+	if (repeated && !folder && !t->after && !t->right)
 		return stk__fail(err, STK_CORRUPT,
 			"%s: the store lists %s twice, so that its listing is not to be relied on: give the files, or a list of them",
 			t->run->sweep->root, key);
-	if (again)
+	if (repeated)
 		return STK_OK;
 	for (const char *c = key + base; *c; c++)
 		if ((unsigned char)*c < 0x80)
 			t->whole->seen[(unsigned char)*c] = true;
 	t->run->sweep->entries++;
-	*take = true;
+	*accepted = true;
 	return STK_OK;
 }
 
@@ -362,9 +363,9 @@ static void note_smallest(struct reading *p, const char *key)
 static enum stk_status take_object(void *user, const char *key, struct stk_list_object object, struct stk_error *err)
 {
 	struct reading *p = user;
-	bool take;
-	enum stk_status status = take_in(p->t, key, false, &p->objects, &take, err);
-	if (status || !take)
+	bool accepted;
+	enum stk_status status = accept_entry(p->t, key, false, &p->objects, &accepted, err);
+	if (status || !accepted)
 		return status;
 	note_smallest(p, key);
 	return stk__list_add_sized(&p->t->objects, key, strlen(key), object, err);
@@ -373,9 +374,9 @@ static enum stk_status take_object(void *user, const char *key, struct stk_list_
 static enum stk_status take_folder(void *user, const char *prefix, struct stk_error *err)
 {
 	struct reading *p = user;
-	bool take;
-	enum stk_status status = take_in(p->t, prefix, true, &p->folders, &take, err);
-	if (status || !take)
+	bool accepted;
+	enum stk_status status = accept_entry(p->t, prefix, true, &p->folders, &accepted, err);
+	if (status || !accepted)
 		return status;
 	note_smallest(p, prefix);
 	return stk__list_add_file(&p->t->folders, prefix, strlen(prefix), err);

@@ -23,9 +23,10 @@ enum { DEEPEST = 64 }; /* maximum depth of folders; deeper trees most likely com
 
 struct walk {
 	struct stk_file_list *list;
-	struct stk_file_list below; /* folders below the current class, as paths relative to it, in the order in which they were found */
-	const char *path;           /* path of the current folder, relative to its class folder; "" for the class folder itself */
-	int root, class_folder;     /* descriptors of the root and of the current class folder */
+	struct stk_file_list
+		subfolders;     /* folders below the current class, as paths relative to it, in the order in which they were found */
+	const char *path;       /* path of the current folder, relative to its class folder; "" for the class folder itself */
+	int root, class_folder; /* descriptors of the root and of the current class folder */
 	const char *class_name;
 	const struct stk_file_list_options *options;
 	struct stk_list_census census;
@@ -135,7 +136,7 @@ static enum stk_status add_folder(struct walk *w, int folder, const struct diren
 	if (e->d_type != DT_DIR && leads_back(w, folder, e))
 		return stk__fail(w->err, STK_LIMIT, "%s/%s%s%s/%s: a link that leads back to a folder which holds it: remove it",
 			w->list->root, w->class_name, *w->path ? "/" : "", w->path, e->d_name);
-	return add_entry(w, &w->below, e->d_name);
+	return add_entry(w, &w->subfolders, e->d_name);
 }
 
 static enum stk_status visit_class(struct walk *w, int folder, const char *name, const struct dirent64 *e)
@@ -170,8 +171,9 @@ static enum stk_status read_below(struct walk *w, int class_folder, const char *
 {
 	char path[PATH_MAX];
 	enum stk_status status = STK_OK;
-	for (int64_t i = 0; i < w->below.size && !status; i++) {
-		snprintf(path, sizeof path, "%s", w->below.names + w->below.files[i]); /* a copy: the names move when the list grows */
+	for (int64_t i = 0; i < w->subfolders.size && !status; i++) {
+		snprintf(path, sizeof path, "%s",
+			w->subfolders.names + w->subfolders.files[i]); /* a copy: the names move when the list grows */
 		if (depth_of(path) > DEEPEST)
 			return stk__fail(w->err, STK_LIMIT,
 				"%s/%s: more than %d folders inside each other; is one of them a link that leads back?", w->list->root,
@@ -184,8 +186,8 @@ static enum stk_status read_below(struct walk *w, int class_folder, const char *
 		w->path = "";
 		close(folder);
 	}
-	w->below.size = 0;
-	w->below.names_size = 0;
+	w->subfolders.size = 0;
+	w->subfolders.names_size = 0;
 	return status;
 }
 
@@ -252,8 +254,8 @@ enum stk_status stk__list_read_tree(struct stk_file_list *l, const struct stk_fi
 	else
 		status = read_classes(&w, root, &classes);
 	stk__free(w.entries);
-	stk__free(w.below.names);
-	stk__free(w.below.files);
+	stk__free(w.subfolders.names);
+	stk__free(w.subfolders.files);
 	stk__free(classes.names);
 	stk__free(classes.files);
 	close(root);

@@ -102,7 +102,7 @@ static void expect(void *user, int64_t offset, int64_t n)
 static enum stk_status read_object(void *user, int64_t offset, void *to, size_t n, struct stk_error *err)
 {
 	struct stk_media_source *s = user;
-	struct stk_error own = {0};
+	struct stk_error failure = {0};
 	if ((int64_t)n > s->block) { /* a large read bypasses the blocks */
 		uint8_t *bytes;
 		size_t size;
@@ -113,15 +113,16 @@ static enum stk_status read_object(void *user, int64_t offset, void *to, size_t 
 		return status;
 	}
 	for (size_t used = 0; used < n;) {
-		const struct block *b = find_block(s, offset + (int64_t)used, &own);
+		const struct block *b = find_block(s, offset + (int64_t)used, &failure);
 		if (!b) {
 			if (err)
-				*err = own;
-			return own.code ? own.code : STK_IO;
+				*err = failure;
+			return failure.code ? failure.code : STK_IO;
 		}
-		const size_t skip = (size_t)(offset + (int64_t)used - b->at), some = b->size - skip < n - used ? b->size - skip : n - used;
-		memcpy((uint8_t *)to + used, b->bytes + skip, some);
-		used += some;
+		const size_t skip = (size_t)(offset + (int64_t)used - b->at),
+			     n_copied = b->size - skip < n - used ? b->size - skip : n - used;
+		memcpy((uint8_t *)to + used, b->bytes + skip, n_copied);
+		used += n_copied;
 	}
 	return STK_OK;
 }

@@ -50,20 +50,20 @@ static enum stk_status take_entry(struct stk_json *j, const char *key, void *use
 static enum stk_status append(struct stk_nemo *n, const struct reading *r, int64_t index, struct stk_error *err)
 {
 	if (n->count == n->capacity) {
-		size_t room = 2 * n->capacity + 64;
-		struct stk_nemo_entry *entries = stk__realloc(n->entries, room * sizeof *entries);
+		size_t capacity = 2 * n->capacity + 64;
+		struct stk_nemo_entry *entries = stk__realloc(n->entries, capacity * sizeof *entries);
 		if (!entries)
 			return stk__fail(err, STK_NO_MEMORY, "out of memory for %zu entries of a manifest", n->count);
 		n->entries = entries;
-		n->capacity = room;
+		n->capacity = capacity;
 	}
 	if (n->text_capacity - n->text_size < r->text_size || !n->text) {
-		uint64_t room = 2 * n->text_capacity + r->text_size + 4096;
-		char *text = stk__realloc(n->text, room);
+		uint64_t capacity = 2 * n->text_capacity + r->text_size + 4096;
+		char *text = stk__realloc(n->text, capacity);
 		if (!text)
 			return stk__fail(err, STK_NO_MEMORY, "out of memory for the texts of a manifest");
 		n->text = text;
-		n->text_capacity = room;
+		n->text_capacity = capacity;
 	}
 	enum stk_status s = stk__names_add(&n->paths, r->path, r->path_size, err);
 	if (s)

@@ -33,35 +33,35 @@ static double scale(double value, int exponent)
 bool stk__take_real(const char **at, const char *end, double *out)
 {
 	const char *p = *at;
-	bool minus = p < end && *p == '-', any = false;
+	bool minus = p < end && *p == '-', has_digits = false;
 	int exponent = 0;
 	int64_t digits = 0;
 	p += minus;
-	for (bool behind = false; is_digit(p, end) || (p < end && *p == '.' && !behind); p++) {
+	for (bool in_fraction = false; is_digit(p, end) || (p < end && *p == '.' && !in_fraction); p++) {
 		if (*p == '.') {
-			behind = true;
+			in_fraction = true;
 			continue;
 		}
-		any = true;
-		bool counts = digits < 100000000000000000; /* further digits exceed a double's precision */
-		digits = counts ? digits * 10 + (*p - '0') : digits;
+		has_digits = true;
+		bool significant = digits < 100000000000000000; /* further digits exceed a double's precision */
+		digits = significant ? digits * 10 + (*p - '0') : digits;
 		if (exponent > -10000 && exponent < 10000)
-			exponent += (counts ? 0 : 1) - behind;
+			exponent += (significant ? 0 : 1) - in_fraction;
 	}
-	if (any && p < end && (*p == 'e' || *p == 'E')) {
-		int sign = 1, given = 0;
+	if (has_digits && p < end && (*p == 'e' || *p == 'E')) {
+		int sign = 1, power = 0;
 		p++;
 		if (p < end && (*p == '-' || *p == '+'))
 			sign = *p++ == '-' ? -1 : 1;
-		any = is_digit(p, end);
+		has_digits = is_digit(p, end);
 		for (; is_digit(p, end); p++)
-			given = given < 10000 ? given * 10 + (*p - '0') : given;
-		exponent += sign * given;
+			power = power < 10000 ? power * 10 + (*p - '0') : power;
+		exponent += sign * power;
 	}
 	*out = scale((double)digits, exponent);
 	*out = minus ? -*out : *out;
 	*at = p;
-	return any;
+	return has_digits;
 }
 
 static bool skip_digits(const char **at, const char *end)
@@ -75,15 +75,15 @@ static bool skip_digits(const char **at, const char *end)
 bool stk__skip_real(const char **at, const char *end)
 {
 	*at += *at < end && **at == '-';
-	bool any = skip_digits(at, end);
+	bool has_digits = skip_digits(at, end);
 	if (*at < end && **at == '.') {
 		++*at;
-		any = skip_digits(at, end) || any;
+		has_digits = skip_digits(at, end) || has_digits;
 	}
-	if (any && *at < end && (**at == 'e' || **at == 'E')) {
+	if (has_digits && *at < end && (**at == 'e' || **at == 'E')) {
 		++*at;
 		*at += *at < end && (**at == '-' || **at == '+');
-		any = skip_digits(at, end);
+		has_digits = skip_digits(at, end);
 	}
-	return any;
+	return has_digits;
 }

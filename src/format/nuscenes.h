@@ -11,10 +11,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The pose of a frame of reference in its parent frame: a point p of the frame has the coordinates R(turn) p + at in the parent. turn: a quaternion w, x, y,
- * z of any length but 0. */
+/* The pose of a frame of reference in its parent frame: a point p of the frame has the coordinates R(rotation) p + translation in the parent. rotation: a
+ * quaternion w, x, y, z of any length but 0. */
 struct stk_pose {
-	double at[3], turn[4];
+	double translation[3], rotation[4];
 };
 
 struct stk_nuscenes_scene {

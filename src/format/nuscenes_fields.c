@@ -72,8 +72,8 @@ static void put_matrix(const struct stk_rigid *m, float *out)
 {
 	for (int i = 0; i < 3; i++) {
 		for (int k = 0; k < 3; k++)
-			out[4 * i + k] = (float)m->turn[3 * i + k];
-		out[4 * i + 3] = (float)m->at[i];
+			out[4 * i + k] = (float)m->rotation[3 * i + k];
+		out[4 * i + 3] = (float)m->translation[i];
 		out[12 + i] = 0;
 	}
 	out[15] = 1;
@@ -91,7 +91,7 @@ static void put_projection(const struct stk_rigid *m, const double *k, float *ou
 		for (int j = 0; j < 4; j++) {
 			double sum = 0;
 			for (int n = 0; n < 3; n++)
-				sum += k[3 * i + n] * (j < 3 ? m->turn[3 * n + j] : m->at[n]);
+				sum += k[3 * i + n] * (j < 3 ? m->rotation[3 * n + j] : m->translation[n]);
 			out[4 * i + j] = (float)sum;
 		}
 	memset(out + 12, 0, 3 * sizeof *out);
@@ -126,7 +126,8 @@ static float yaw_of(const struct stk_nuscenes_object *o, const struct stk_rigid 
 	const struct stk_rigid pose = stk__rigid_of(&o->pose);
 	double row[2];
 	for (int i = 0; i < 2; i++)
-		row[i] = to_lidar->turn[0] * pose.turn[i] + to_lidar->turn[1] * pose.turn[3 + i] + to_lidar->turn[2] * pose.turn[6 + i];
+		row[i] = to_lidar->rotation[0] * pose.rotation[i] + to_lidar->rotation[1] * pose.rotation[3 + i] +
+			 to_lidar->rotation[2] * pose.rotation[6 + i];
 	return (float)atan2(-row[1], row[0]);
 }
 
@@ -136,7 +137,7 @@ static float *put_box(const struct stk_nuscenes_object *o, enum stk_nuscenes_fie
 	bool all = f == STK_NUSC_BBOXES3D;
 	if (all || f == STK_NUSC_TRANSLATIONS) {
 		double at[3];
-		stk__rigid_apply(to_lidar, o->pose.at, at);
+		stk__rigid_apply(to_lidar, o->pose.translation, at);
 		for (int i = 0; i < 3; i++)
 			*out++ = (float)at[i];
 	}
@@ -150,8 +151,8 @@ static float *put_box(const struct stk_nuscenes_object *o, enum stk_nuscenes_fie
 	if (all || f == STK_NUSC_VELOCITIES)
 		for (int i = 0; i < 2; i++)
 			*out++ = isnan(o->velocity[0]) ? 0
-						       : (float)(to_lidar->turn[3 * i] * (double)o->velocity[0] +
-								 to_lidar->turn[3 * i + 1] * (double)o->velocity[1]);
+						       : (float)(to_lidar->rotation[3 * i] * (double)o->velocity[0] +
+								 to_lidar->rotation[3 * i + 1] * (double)o->velocity[1]);
 	if (f == STK_NUSC_VELOCITIES)
 		*out++ = 0; /* z, which the annotations do not give */
 	return out;

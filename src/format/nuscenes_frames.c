@@ -69,8 +69,8 @@ static bool is_below(const struct stk_cell *path)
 
 static enum stk_status take_extent(const struct stk_row *row, const struct stk_cell *cell, int32_t *out)
 {
-	*out = (int32_t)cell->whole;
-	return cell->whole >= 1 && cell->whole <= 1 << 20 ? STK_OK : stk__row_bad(row, "its width or height is out of range", NULL);
+	*out = (int32_t)cell->integer;
+	return cell->integer >= 1 && cell->integer <= 1 << 20 ? STK_OK : stk__row_bad(row, "its width or height is out of range", NULL);
 }
 
 static enum stk_status take_data(struct stk_row *row, void *user)
@@ -89,7 +89,7 @@ static enum stk_status take_data(struct stk_row *row, void *user)
 		return STK_OK;
 	if ((s = stk__load_known(row, &cell[DATA_SAMPLE], &l->samples, "sample.json has no row", &sample)))
 		return s;
-	sample = l->sample[sample].place;
+	sample = l->sample[sample].index;
 	int64_t *pose = &l->frame_pose[sample * (cameras + 1) + (camera < 0 ? cameras : camera)];
 	struct stk_nuscenes_sample *lidar = (struct stk_nuscenes_sample *)l->out->part[STK_NUSC_SAMPLES] + sample;
 	if (*pose >= 0)
@@ -106,7 +106,7 @@ static enum stk_status take_data(struct stk_row *row, void *user)
 	}
 	struct stk_nuscenes_frame *frame = (struct stk_nuscenes_frame *)l->out->part[STK_NUSC_FRAMES] + sample * cameras + camera;
 	frame->calibration = (int32_t)calibration;
-	frame->timestamp = cell[DATA_TIME].whole;
+	frame->timestamp = cell[DATA_TIME].integer;
 	s = take_extent(row, &cell[DATA_WIDTH], &frame->width);
 	s = s ? s : take_extent(row, &cell[DATA_HEIGHT], &frame->height);
 	return s ? s : stk__load_text(l, cell[DATA_FILE].text, cell[DATA_FILE].n, &frame->file);

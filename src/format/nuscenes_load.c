@@ -51,10 +51,10 @@ enum stk_status stk__load_text(struct stk_load *l, const char *text, size_t n, u
 enum stk_status stk__load_take_pose(const struct stk_row *row, const struct stk_cell *at, const struct stk_cell *turn, struct stk_pose *out)
 {
 	double square = 0;
-	memcpy(out->at, at->reals, sizeof out->at);
-	memcpy(out->turn, turn->reals, sizeof out->turn);
+	memcpy(out->translation, at->reals, sizeof out->translation);
+	memcpy(out->rotation, turn->reals, sizeof out->rotation);
 	for (int i = 0; i < 4; i++)
-		square += out->turn[i] * out->turn[i];
+		square += out->rotation[i] * out->rotation[i];
 	return square > 1e-12 ? STK_OK : stk__row_bad(row, "its rotation is a quaternion of length 0", NULL);
 }
 
@@ -76,7 +76,7 @@ enum stk_status stk__load_bad_sample(const struct stk_load *l, int64_t sample, i
 static enum stk_status take_scene(struct stk_row *row, void *user)
 {
 	struct stk_load *l = user;
-	struct stk_load_scene scene = {.row = row->number, .count = row->cell[2].whole};
+	struct stk_load_scene scene = {.row = row->number, .count = row->cell[2].integer};
 	int64_t id;
 	enum stk_status s = stk__load_own(l, row, &l->scenes, &id);
 	if (!s && (scene.count < 1 || scene.count > INT32_MAX))
@@ -102,7 +102,7 @@ static enum stk_status take_scene(struct stk_row *row, void *user)
 static enum stk_status take_sample(struct stk_row *row, void *user)
 {
 	struct stk_load *l = user;
-	struct stk_load_sample sample = {.timestamp = row->cell[1].whole, .place = -1, .has_row = true};
+	struct stk_load_sample sample = {.timestamp = row->cell[1].integer, .index = -1, .has_row = true};
 	int64_t id, scene;
 	enum stk_status s = stk__load_later(l, &row->cell[0], &l->samples, &id);
 	if (!s && id < 0)
@@ -130,29 +130,29 @@ static enum stk_status bad_chain(const struct stk_load *l, const struct stk_load
 		stk__tokens_text(&l->samples, sample), what);
 }
 
-/* Follows a scene's chain of samples, and assigns consecutive indices in the set to them, from *place on. */
-static enum stk_status place_scene(struct stk_load *l, int32_t number, struct stk_load_scene *scene, int64_t *place)
+/* Follows a scene's chain of samples, and assigns consecutive indices in the set to them, from *index on. */
+static enum stk_status place_scene(struct stk_load *l, int32_t number, struct stk_load_scene *scene, int64_t *index)
 {
 	struct stk_nuscenes_scene *out = (struct stk_nuscenes_scene *)l->out->part[STK_NUSC_SCENES] + number;
-	int64_t before = -1, at = scene->first;
+	int64_t previous = -1, at = scene->first;
 	*out = scene->scene;
-	out->first = (int32_t)*place;
+	out->first = (int32_t)*index;
 	out->count = (int32_t)scene->count;
 	for (int64_t k = 0; k < scene->count; k++) {
 		if (at < 0)
-			return bad_chain(l, scene, before, "its scene ends here, before as many samples as nbr_samples says");
+			return bad_chain(l, scene, previous, "its scene ends here, before as many samples as nbr_samples says");
 		struct stk_load_sample *sample = &l->sample[at];
 		if (!sample->has_row)
 			return bad_chain(l, scene, at, "sample.json has no such row");
-		if (sample->place >= 0)
+		if (sample->index >= 0)
 			return bad_chain(l, scene, at, "the chain of next comes to it twice");
 		if (&l->scene[sample->scene] != scene)
 			return bad_chain(l, scene, at, "its row names another scene");
-		if (sample->prev != before)
+		if (sample->prev != previous)
 			return bad_chain(l, scene, at, "its prev is not the sample before it");
-		if (before >= 0 && sample->timestamp <= l->sample[before].timestamp)
+		if (previous >= 0 && sample->timestamp <= l->sample[previous].timestamp)
 			return bad_chain(l, scene, at, "it is not later than the sample before it");
-		struct stk_nuscenes_sample *to = (struct stk_nuscenes_sample *)l->out->part[STK_NUSC_SAMPLES] + *place;
+		struct stk_nuscenes_sample *to = (struct stk_nuscenes_sample *)l->out->part[STK_NUSC_SAMPLES] + *index;
 		const char *token = stk__tokens_text(&l->samples, at);
 		enum stk_status s = stk__load_text(l, token, strlen(token), &to->token);
 		if (s)
@@ -161,14 +161,14 @@ static enum stk_status place_scene(struct stk_load *l, int32_t number, struct st
 		to->scene = number;
 		to->frame = (int32_t)k;
 		to->calibration = -1;
-		sample->place = (*place)++;
-		before = at;
+		sample->index = (*index)++;
+		previous = at;
 		at = sample->next;
 	}
 	if (at >= 0)
-		return bad_chain(l, scene, before, "its next leads on, but by nbr_samples it is the last of its scene");
-	if (before != scene->last)
-		return bad_chain(l, scene, before, "it is the last of its scene by nbr_samples, but last_sample_token names another");
+		return bad_chain(l, scene, previous, "its next leads on, but by nbr_samples it is the last of its scene");
+	if (previous != scene->last)
+		return bad_chain(l, scene, previous, "it is the last of its scene by nbr_samples, but last_sample_token names another");
 	return STK_OK;
 }
 
@@ -187,7 +187,7 @@ static int earlier(const void *a, const void *b)
 
 static enum stk_status place_samples(struct stk_load *l)
 {
-	int64_t n = l->scenes.count, place = 0, rows = 0;
+	int64_t n = l->scenes.count, index = 0, rows = 0;
 	struct start *starts = stk__alloc((size_t)n * sizeof *starts);
 	enum stk_status s = starts ? STK_OK : stk__fail(l->err, STK_NO_MEMORY, "out of memory for %lld scenes", (long long)n);
 	for (int64_t i = 0; i < n && s == STK_OK; i++)
@@ -195,14 +195,14 @@ static enum stk_status place_samples(struct stk_load *l)
 	if (s == STK_OK)
 		qsort(starts, (size_t)n, sizeof *starts, earlier);
 	for (int64_t i = 0; i < n && s == STK_OK; i++) {
-		if (place + starts[i].scene->count > l->samples.count)
+		if (index + starts[i].scene->count > l->samples.count)
 			s = bad_chain(l, starts[i].scene, starts[i].scene->first, "the first of more samples than sample.json has");
 		else
-			s = place_scene(l, (int32_t)i, starts[i].scene, &place);
+			s = place_scene(l, (int32_t)i, starts[i].scene, &index);
 	}
 	for (int64_t i = 0; i < l->samples.count && s == STK_OK; i++) {
 		rows += l->sample[i].has_row;
-		if (l->sample[i].has_row && l->sample[i].place < 0)
+		if (l->sample[i].has_row && l->sample[i].index < 0)
 			s = bad_chain(l, &l->scene[l->sample[i].scene], i, "the chain of its scene does not come to it");
 		else if (!l->sample[i].has_row)
 			s = stk__fail(l->err, STK_CORRUPT, "%.300s: sample.json has no row %s, which prev or next of another names",

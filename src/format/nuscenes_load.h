@@ -16,7 +16,7 @@ struct stk_load_scene {
 
 struct stk_load_sample {
 	int64_t timestamp, prev, next; /* prev, next: token numbers of the previous and the next sample of the scene; -1: none */
-	int64_t place;                 /* index of the sample in the set; -1: not known yet */
+	int64_t index;                 /* index of the sample in the set; -1: not known yet */
 	int32_t scene;
 	bool has_row; /* true if the sample's own row was read */
 };

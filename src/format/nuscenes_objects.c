@@ -55,8 +55,8 @@ enum { A_TOKEN, A_SAMPLE, A_INSTANCE, A_VISIBILITY, A_AT, A_SIZE, A_TURN, A_PREV
 
 static enum stk_status take_count(const struct stk_row *row, const struct stk_cell *cell, int32_t *out)
 {
-	*out = (int32_t)cell->whole;
-	return cell->whole >= 0 && cell->whole <= INT32_MAX ? STK_OK : stk__row_bad(row, "a number of points is out of range", NULL);
+	*out = (int32_t)cell->integer;
+	return cell->integer >= 0 && cell->integer <= INT32_MAX ? STK_OK : stk__row_bad(row, "a number of points is out of range", NULL);
 }
 
 static enum stk_status fill_object(struct stk_load *l, const struct stk_row *row, struct stk_nuscenes_object *o)
@@ -108,7 +108,7 @@ static enum stk_status take_object(struct stk_row *row, void *user)
 		return s;
 	if (l->object[id].has_row)
 		return stk__row_bad(row, "another row has this token", NULL);
-	object.sample = (int32_t)l->sample[sample].place;
+	object.sample = (int32_t)l->sample[sample].index;
 	l->object[id] = object;
 	return fill_object(l, row, (struct stk_nuscenes_object *)l->out->part[STK_NUSC_OBJECTS] + id);
 }
@@ -155,7 +155,8 @@ static void find_velocity(const struct stk_load *l, int64_t id)
 	double end = 1e-6 * (double)stk__nuscenes_sample(l->out, l->object[last].sample)->timestamp;
 	bool known = first != last && end - begin <= (o->prev >= 0 && o->next >= 0 ? 3.0 : 1.5);
 	for (int i = 0; i < 2; i++)
-		objects[id].velocity[i] = known ? (float)((objects[last].pose.at[i] - objects[first].pose.at[i]) / (end - begin)) : NAN;
+		objects[id].velocity[i] =
+			known ? (float)((objects[last].pose.translation[i] - objects[first].pose.translation[i]) / (end - begin)) : NAN;
 }
 
 /* Sorts the n objects by sample, and inside each sample in the table's order. */

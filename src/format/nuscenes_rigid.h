@@ -5,9 +5,9 @@
 
 #include "format/nuscenes.h"
 
-/* Maps p to turn p + at. turn: 3x3, by rows. */
+/* Maps p to rotation p + translation. rotation: 3x3, by rows. */
 struct stk_rigid {
-	double turn[9], at[3];
+	double rotation[9], translation[3];
 };
 struct stk_rigid stk__rigid_of(const struct stk_pose *pose); /* returns the map from coordinates in the frame to those in its parent */
 struct stk_rigid stk__rigid_inverse(const struct stk_rigid *m);

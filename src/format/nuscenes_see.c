@@ -11,17 +11,18 @@
 
 struct stk_rigid stk__rigid_of(const struct stk_pose *pose)
 {
-	double w = pose->turn[0], x = pose->turn[1], y = pose->turn[2], z = pose->turn[3], s = 2 / (w * w + x * x + y * y + z * z);
+	double w = pose->rotation[0], x = pose->rotation[1], y = pose->rotation[2], z = pose->rotation[3],
+	       s = 2 / (w * w + x * x + y * y + z * z);
 	return (struct stk_rigid){
-		.turn = {1 - s * (y * y + z * z), s * (x * y - w * z), s * (x * z + w * y), s * (x * y + w * z), 1 - s * (x * x + z * z),
-			s * (y * z - w * x), s * (x * z - w * y), s * (y * z + w * x), 1 - s * (x * x + y * y)},
-		.at = {pose->at[0], pose->at[1], pose->at[2]}};
+		.rotation = {1 - s * (y * y + z * z), s * (x * y - w * z), s * (x * z + w * y), s * (x * y + w * z),
+			1 - s * (x * x + z * z), s * (y * z - w * x), s * (x * z - w * y), s * (y * z + w * x), 1 - s * (x * x + y * y)},
+		.translation = {pose->translation[0], pose->translation[1], pose->translation[2]}};
 }
 
 void stk__rigid_apply(const struct stk_rigid *m, const double *p, double *out)
 {
 	for (int i = 0; i < 3; i++)
-		out[i] = m->turn[3 * i] * p[0] + m->turn[3 * i + 1] * p[1] + m->turn[3 * i + 2] * p[2] + m->at[i];
+		out[i] = m->rotation[3 * i] * p[0] + m->rotation[3 * i + 1] * p[1] + m->rotation[3 * i + 2] * p[2] + m->translation[i];
 }
 
 struct stk_rigid stk__rigid_inverse(const struct stk_rigid *m)
@@ -29,8 +30,9 @@ struct stk_rigid stk__rigid_inverse(const struct stk_rigid *m)
 	struct stk_rigid out;
 	for (int i = 0; i < 3; i++) {
 		for (int k = 0; k < 3; k++)
-			out.turn[3 * i + k] = m->turn[3 * k + i];
-		out.at[i] = -(m->turn[i] * m->at[0] + m->turn[3 + i] * m->at[1] + m->turn[6 + i] * m->at[2]);
+			out.rotation[3 * i + k] = m->rotation[3 * k + i];
+		out.translation[i] = -(m->rotation[i] * m->translation[0] + m->rotation[3 + i] * m->translation[1] +
+				       m->rotation[6 + i] * m->translation[2]);
 	}
 	return out;
 }
@@ -40,9 +42,10 @@ struct stk_rigid stk__rigid_compose(const struct stk_rigid *second, const struct
 	struct stk_rigid out;
 	for (int i = 0; i < 3; i++)
 		for (int k = 0; k < 3; k++)
-			out.turn[3 * i + k] = second->turn[3 * i] * first->turn[k] + second->turn[3 * i + 1] * first->turn[3 + k] +
-					      second->turn[3 * i + 2] * first->turn[6 + k];
-	stk__rigid_apply(second, first->at, out.at);
+			out.rotation[3 * i + k] = second->rotation[3 * i] * first->rotation[k] +
+						  second->rotation[3 * i + 1] * first->rotation[3 + k] +
+						  second->rotation[3 * i + 2] * first->rotation[6 + k];
+	stk__rigid_apply(second, first->translation, out.translation);
 	return out;
 }
 
@@ -99,7 +102,7 @@ static int find_hull(struct point *at, int n, struct point *out)
 
 /* Clips a polygon of n points at a straight line (Sutherland and Hodgman, 1974): the part remains where sign * y (if `vertical`) or sign * x (otherwise) is
  * at least `limit`. Writes the clipped polygon to `to`, which may have one point more if the polygon is convex. Returns the number of its points. */
-static int cut(const struct point *from, int n, bool vertical, double sign, double limit, struct point *to)
+static int clip(const struct point *from, int n, bool vertical, double sign, double limit, struct point *to)
 {
 	int count = 0;
 	for (int i = 0; i < n; i++) {
@@ -132,7 +135,7 @@ static void bounds_of(const struct point *at, int n, double *box)
 /* Computes the bounds of the part of the points' convex hull that is in the image. Returns false if no part is, or if there are fewer than three points. */
 static bool bounds_in_image(struct point *at, int n, double width, double height, double *box)
 {
-	struct point hull[2 * CORNERS], cuts[2][MOST_POINTS];
+	struct point hull[2 * CORNERS], clipped[2][MOST_POINTS];
 	if (n < 3)
 		return false;
 	bounds_of(at, n, box);
@@ -141,13 +144,13 @@ static bool bounds_in_image(struct point *at, int n, double width, double height
 	if (box[2] < 0 || box[3] < 0 || box[0] > width || box[1] > height)
 		return false;
 	n = find_hull(at, n, hull);
-	n = cut(hull, n, false, 1, 0, cuts[0]);
-	n = cut(cuts[0], n, false, -1, -width, cuts[1]);
-	n = cut(cuts[1], n, true, 1, 0, cuts[0]);
-	n = cut(cuts[0], n, true, -1, -height, cuts[1]);
+	n = clip(hull, n, false, 1, 0, clipped[0]);
+	n = clip(clipped[0], n, false, -1, -width, clipped[1]);
+	n = clip(clipped[1], n, true, 1, 0, clipped[0]);
+	n = clip(clipped[0], n, true, -1, -height, clipped[1]);
 	if (n < 3)
 		return false;
-	bounds_of(cuts[1], n, box);
+	bounds_of(clipped[1], n, box);
 	return true;
 }
 
@@ -174,15 +177,15 @@ static struct view view_of(const double *k, double width, double height)
 {
 	struct view v = {.k = k, .width = width, .height = height};
 	/* With another last row, k would divide some points in front of the camera by a negative number, for which the planes are wrong. */
-	bool plain = k[6] == 0 && k[7] == 0 && k[8] == 1;
+	bool usual_row = k[6] == 0 && k[7] == 0 && k[8] == 1;
 	for (int plane = 0; plane < 4; plane++) {
 		const double *row = k + 3 * (plane / 2);
-		double far = plane / 2 ? height : width, square = 0;
+		double extent = plane / 2 ? height : width, square = 0;
 		for (int i = 0; i < 3; i++) {
-			v.normal[plane][i] = plane % 2 ? far * k[6 + i] - row[i] : row[i];
+			v.normal[plane][i] = plane % 2 ? extent * k[6 + i] - row[i] : row[i];
 			square += v.normal[plane][i] * v.normal[plane][i];
 		}
-		v.length[plane] = plain ? sqrt(square) : INFINITY;
+		v.length[plane] = usual_row ? sqrt(square) : INFINITY;
 	}
 	return v;
 }
@@ -206,15 +209,15 @@ static bool may_be_seen(const struct view *v, const double *middle, const float 
 static bool see_object(
 	const struct stk_nuscenes_object *o, const struct stk_rigid *to_camera, const struct view *v, struct stk_nuscenes_seen *out)
 {
-	const double *row = to_camera->turn + 6, *place = o->pose.at;
+	const double *row = to_camera->rotation + 6, *position = o->pose.translation;
 	double middle[3];
 	/* Rejects the objects that are not in front of the camera, about half of them, before anything else is computed. */
-	if (!(row[0] * place[0] + row[1] * place[1] + row[2] * place[2] + to_camera->at[2] > 0))
+	if (!(row[0] * position[0] + row[1] * position[1] + row[2] * position[2] + to_camera->translation[2] > 0))
 		return false;
-	stk__rigid_apply(to_camera, place, middle);
+	stk__rigid_apply(to_camera, position, middle);
 	if (!may_be_seen(v, middle, o->size))
 		return false;
-	const struct stk_rigid pose = stk__rigid_of(&o->pose), here = stk__rigid_compose(to_camera, &pose);
+	const struct stk_rigid pose = stk__rigid_of(&o->pose), in_camera = stk__rigid_compose(to_camera, &pose);
 	struct point at[CORNERS];
 	double box[4], center[3];
 	int n = 0;
@@ -222,7 +225,7 @@ static bool see_object(
 		double half[3] = {0.5 * (double)o->size[1], 0.5 * (double)o->size[0], 0.5 * (double)o->size[2]}, p[3], image[3];
 		for (int i = 0; i < 3; i++)
 			half[i] = corner >> i & 1 ? half[i] : -half[i];
-		stk__rigid_apply(&here, half, p);
+		stk__rigid_apply(&in_camera, half, p);
 		if (p[2] <= 0)
 			continue;
 		project(v->k, p, image);
@@ -230,7 +233,7 @@ static bool see_object(
 	}
 	if (!bounds_in_image(at, n, v->width, v->height, box) || box[2] - box[0] < 1 || box[3] - box[1] < 1)
 		return false;
-	project(v->k, here.at, center);
+	project(v->k, in_camera.translation, center);
 	for (int i = 0; i < 4; i++)
 		out->box[i] = (float)box[i];
 	out->center[0] = (float)center[0];

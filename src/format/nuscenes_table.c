@@ -57,9 +57,9 @@ static enum stk_status open_window(struct table *t, const char *path)
 	struct stk_json *j = &t->json;
 	size_t size = 0;
 	if (stk__is_uri(path)) {
-		uint8_t *whole = NULL;
-		enum stk_status s = stk__read_whole(path, (size_t)1 << 34, &whole, &size, j->err);
-		t->window = (char *)whole;
+		uint8_t *content = NULL;
+		enum stk_status s = stk__read_whole(path, (size_t)1 << 34, &content, &size, j->err);
+		t->window = (char *)content;
 		t->ended = true;
 		j->begin = j->at = t->window;
 		j->end = s ? j->at : j->at + size;
@@ -69,8 +69,8 @@ static enum stk_status open_window(struct table *t, const char *path)
 	t->fd = stk__file_open(path, &st);
 	if (t->fd < 0)
 		return stk__file_not_opened(path, &st, j->err);
-	bool small = st.st_size < WINDOW;
-	t->window_size = small ? (size_t)st.st_size + 1 : WINDOW; /* one more byte than the file, so that a read reaches its end */
+	bool fits = st.st_size < WINDOW;
+	t->window_size = fits ? (size_t)st.st_size + 1 : WINDOW; /* one more byte than the file, so that a read reaches its end */
 	t->window = stk__alloc(t->window_size);
 	j->begin = j->at = j->end = t->window;
 	return t->window ? STK_OK : stk__fail(j->err, STK_NO_MEMORY, "out of memory for a window of %s", path);
@@ -123,7 +123,7 @@ static enum stk_status take_cell(struct table *t, int32_t k)
 		return s == STK_OK && cell->n >= STK_LONGEST_TEXT ? stk__json_bad(j, "a string that is too long") : s;
 	}
 	if (column->kind == STK_COLUMN_WHOLE)
-		return stk__json_whole(j, &cell->whole);
+		return stk__json_whole(j, &cell->integer);
 	if (column->kind == STK_COLUMN_FLAG)
 		return stk__json_bool(j, &cell->flag);
 	s = take_reals(j, column, cell, 0);
@@ -238,16 +238,16 @@ enum stk_status stk__table_read(const char *folder, const char *table, const str
 
 enum stk_status stk__rows_grow(void *list, int64_t *capacity, int64_t count, size_t element, struct stk_error *err)
 {
-	void **at = list;
+	void **rows = list;
 	if (count <= *capacity)
 		return STK_OK;
-	int64_t more = count + *capacity / 4 + 64;
-	void *grown = stk__realloc(*at, (size_t)more * element);
+	int64_t new_capacity = count + *capacity / 4 + 64;
+	void *grown = stk__realloc(*rows, (size_t)new_capacity * element);
 	if (!grown)
-		return stk__fail(err, STK_NO_MEMORY, "out of memory for %lld rows of a table", (long long)more);
-	memset((char *)grown + (size_t)*capacity * element, 0, (size_t)(more - *capacity) * element);
-	*at = grown;
-	*capacity = more;
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for %lld rows of a table", (long long)new_capacity);
+	memset((char *)grown + (size_t)*capacity * element, 0, (size_t)(new_capacity - *capacity) * element);
+	*rows = grown;
+	*capacity = new_capacity;
 	return STK_OK;
 }
 
@@ -270,8 +270,8 @@ static uint64_t slot_of(const struct stk_tokens *t, const char *text, size_t n)
 {
 	uint64_t at = hash_of(text, n) & (t->slots - 1);
 	for (; t->table[at]; at = (at + 1) & (t->slots - 1)) {
-		const char *held = stk__tokens_text(t, t->table[at] - 1);
-		if (memcmp(held, text, n) == 0 && held[n] == '\0')
+		const char *token = stk__tokens_text(t, t->table[at] - 1);
+		if (memcmp(token, text, n) == 0 && token[n] == '\0')
 			break;
 	}
 	return at;
@@ -285,7 +285,7 @@ int64_t stk__tokens_find(const struct stk_tokens *t, const char *text, size_t n)
 static enum stk_status widen(struct stk_tokens *t, struct stk_error *err)
 {
 	uint64_t slots = t->slots ? 2 * t->slots : 256;
-	uint32_t *table = stk__calloc(slots, sizeof *table), *before = t->table;
+	uint32_t *table = stk__calloc(slots, sizeof *table), *old_table = t->table;
 	if (!table)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for %lld tokens", (long long)t->count);
 	t->table = table;
@@ -294,7 +294,7 @@ static enum stk_status widen(struct stk_tokens *t, struct stk_error *err)
 		const char *text = stk__tokens_text(t, i);
 		table[slot_of(t, text, strlen(text))] = (uint32_t)i + 1;
 	}
-	stk__free(before);
+	stk__free(old_table);
 	return STK_OK;
 }
 

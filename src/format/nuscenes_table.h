@@ -21,7 +21,7 @@ enum { STK_MOST_COLUMNS = 12, STK_MOST_REALS = 9, STK_LONGEST_TEXT = 512 };
 struct stk_cell {
 	const char *text; /* not NUL-terminated; valid until the next row */
 	size_t n;
-	int64_t whole;
+	int64_t integer;
 	double reals[STK_MOST_REALS];
 	int32_t count;
 	bool flag, is_present;

@@ -74,29 +74,29 @@ static bool is_inside(const char *folder, const char *source)
 static enum stk_status claim_folder(const struct packing *k, struct stk_error *err)
 {
 	const char *folder = k->options->folder;
-	char path[PATH_MAX], mine[128];
-	uint8_t *was = NULL;
+	char path[PATH_MAX], description[128];
+	uint8_t *existing = NULL;
 	size_t size = 0;
-	const bool made = mkdir(folder, 0777) == 0 || errno == EEXIST;
-	if (!made && errno == ENOENT)
+	const bool exists = mkdir(folder, 0777) == 0 || errno == EEXIST;
+	if (!exists && errno == ENOENT)
 		return stk__fail(err, STK_NOT_FOUND,
 			"%s: cannot make the folder: the folder around it does not exist: make that first (mkdir -p), or give another name",
 			folder);
-	if (!made)
+	if (!exists)
 		return stk__fail_errno(err, errno, "%s: cannot make the folder", folder);
 	if (snprintf(path, sizeof path, "%s/%s", folder, STK_PACK_PLAN) >= PATH_MAX)
 		return stk__fail(err, STK_INVALID, "%.200s...: the path is too long", folder);
-	int n = snprintf(mine, sizeof mine, "stoker pack 1\n%lld samples in %lld tars\n%016llx\n", (long long)k->plan.samples,
+	int n = snprintf(description, sizeof description, "stoker pack 1\n%lld samples in %lld tars\n%016llx\n", (long long)k->plan.samples,
 		(long long)k->plan.shard_count, (unsigned long long)k->plan.digest);
-	enum stk_status s = stk__read_whole(path, 1 << 16, &was, &size, NULL);
-	bool same = s == STK_OK && size == (size_t)n && memcmp(was, mine, size) == 0;
-	stk__free(was);
+	enum stk_status s = stk__read_whole(path, 1 << 16, &existing, &size, NULL);
+	bool same = s == STK_OK && size == (size_t)n && memcmp(existing, description, size) == 0;
+	stk__free(existing);
 	if (same)
 		return STK_OK;
 	if (s == STK_OK || has_tars(folder))
 		return stk__fail(
 			err, STK_INVALID, "%s: it holds tars of another source, or of other options: name an empty folder", folder);
-	return stk__write_whole(path, mine, (size_t)n, "plan", err);
+	return stk__write_whole(path, description, (size_t)n, "plan", err);
 }
 
 /* Returns whether the name looks like that of a partial tar: "shards-000000.tar.0123456789abcdef.part". */

@@ -45,9 +45,9 @@ static enum stk_status no_memory(const struct planning *g)
 /* Writes the part of a file's path from the class folder's name on. */
 static void path_of(const struct planning *g, int64_t file, char out[PATH_MAX])
 {
-	char whole[PATH_MAX];
-	stk__file_list_path(g->plan->list, file, whole, sizeof whole);
-	snprintf(out, PATH_MAX, "%s", strlen(whole) > g->root ? whole + g->root : whole);
+	char full_path[PATH_MAX];
+	stk__file_list_path(g->plan->list, file, full_path, sizeof full_path);
+	snprintf(out, PATH_MAX, "%s", strlen(full_path) > g->root ? full_path + g->root : full_path);
 }
 
 static const char *base_of(const char *path)
@@ -85,13 +85,13 @@ static bool has_stem(const char *file, const char *image, size_t n)
 
 int64_t stk__pack_record_bytes(const char *name)
 {
-	int64_t rest = (int64_t)strlen(name) + (int64_t)strlen(" path=\n"), all = rest + 1, before = 0;
-	while (all != before) { /* the record begins with its length, which includes the length's own digits */
+	int64_t fixed = (int64_t)strlen(name) + (int64_t)strlen(" path=\n"), total = fixed + 1, previous = 0;
+	while (total != previous) { /* the record begins with its length, which includes the length's own digits */
 		char text[32];
-		before = all;
-		all = rest + snprintf(text, sizeof text, "%lld", (long long)all);
+		previous = total;
+		total = fixed + snprintf(text, sizeof text, "%lld", (long long)total);
 	}
-	return strlen(name) > STK_PACK_SHORT ? all : 0;
+	return strlen(name) > STK_PACK_SHORT ? total : 0;
 }
 
 int64_t stk__pack_member_bytes(const char *name, int64_t size)
@@ -106,18 +106,18 @@ static bool add_member(struct stk_pack_plan *p, int64_t file, int64_t size, int3
 	size_t n = strlen(name) + 1;
 	if (p->count == p->capacity) {
 		int64_t capacity = p->capacity + p->capacity / 2 + 256;
-		struct stk_pack_member *more = stk__realloc(p->members, (size_t)capacity * sizeof *more);
-		if (!more)
+		struct stk_pack_member *grown = stk__realloc(p->members, (size_t)capacity * sizeof *grown);
+		if (!grown)
 			return false;
-		p->members = more;
+		p->members = grown;
 		p->capacity = capacity;
 	}
 	if (p->names_capacity - p->names_size < n) {
 		uint64_t capacity = p->names_capacity + p->names_capacity / 2 + n + 4096;
-		char *more = stk__realloc(p->names, capacity);
-		if (!more)
+		char *grown = stk__realloc(p->names, capacity);
+		if (!grown)
 			return false;
-		p->names = more;
+		p->names = grown;
 		p->names_capacity = capacity;
 	}
 	memcpy(p->names + p->names_size, name, n);
@@ -245,10 +245,10 @@ static bool begin_shard(struct stk_pack_plan *p, int64_t first)
 {
 	if (p->shard_count == p->shard_capacity) {
 		int64_t capacity = 2 * p->shard_capacity + 64;
-		struct stk_pack_shard *more = stk__realloc(p->shards, (size_t)capacity * sizeof *more);
-		if (!more)
+		struct stk_pack_shard *grown = stk__realloc(p->shards, (size_t)capacity * sizeof *grown);
+		if (!grown)
 			return false;
-		p->shards = more;
+		p->shards = grown;
 		p->shard_capacity = capacity;
 	}
 	p->shards[p->shard_count++] = (struct stk_pack_shard){first, 0, 1024}; /* with the two empty blocks at the end of the tar */
@@ -264,8 +264,8 @@ static enum stk_status plan_sample(const struct planning *g, int64_t file)
 		return s;
 	for (int64_t i = first; i < p->count; i++)
 		bytes += stk__pack_member_bytes(p->names + p->members[i].name, p->members[i].size);
-	const char *name = p->names + p->members[first].name, *before = first ? p->names + p->members[first - 1].name : "";
-	if (same_sample(name, before))
+	const char *name = p->names + p->members[first].name, *previous = first ? p->names + p->members[first - 1].name : "";
+	if (same_sample(name, previous))
 		return stk__fail(
 			g->err, STK_INVALID, "%.300s: two samples would both be called %.300s: rename one", g->options->source, name);
 	struct stk_pack_shard *shard = p->shard_count ? &p->shards[p->shard_count - 1] : NULL;

@@ -40,11 +40,11 @@ static void flush(struct writer *w)
 static void put(struct writer *w, const void *bytes, size_t n)
 {
 	for (const uint8_t *at = bytes; n && !w->error;) {
-		size_t some = ROOM - w->used < n ? ROOM - w->used : n;
-		memcpy(w->buffer + w->used, at, some);
-		w->used += some;
-		at += some;
-		n -= some;
+		size_t n_copied = ROOM - w->used < n ? ROOM - w->used : n;
+		memcpy(w->buffer + w->used, at, n_copied);
+		w->used += n_copied;
+		at += n_copied;
+		n -= n_copied;
 		if (w->used == ROOM)
 			flush(w);
 	}

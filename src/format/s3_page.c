@@ -38,13 +38,13 @@ static bool element(struct span in, const char *name, struct span *inside, struc
 	const char *begin = find(in, open);
 	if (!begin)
 		return false;
-	struct span rest = {begin + n, in.n - (size_t)(begin - in.s) - (size_t)n};
-	const char *end = find(rest, close);
+	struct span remaining = {begin + n, in.n - (size_t)(begin - in.s) - (size_t)n};
+	const char *end = find(remaining, close);
 	if (!end)
 		return false;
-	*inside = (struct span){rest.s, (size_t)(end - rest.s)};
+	*inside = (struct span){remaining.s, (size_t)(end - remaining.s)};
 	if (after)
-		*after = (struct span){end + m, rest.n - inside->n - (size_t)m};
+		*after = (struct span){end + m, remaining.n - inside->n - (size_t)m};
 	return true;
 }
 

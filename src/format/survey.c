@@ -185,17 +185,17 @@ static void *open_tars(void *user)
  * caller must be notified. Call with the lock held. */
 static bool publish(struct stk_survey *s, int64_t samples)
 {
-	int32_t turn = s->window.at;
+	int32_t tar = s->window.at;
 	for (int64_t i = s->known.samples; i < samples; i++)
 		for (int32_t k = 0; i >= s->plan.first && k < s->table.parts_each; k++)
-			stk__survey_window_expect(&s->window, turn, &s->table.parts[i * s->table.parts_each + k]);
+			stk__survey_window_expect(&s->window, tar, &s->table.parts[i * s->table.parts_each + k]);
 	s->known.samples = samples;
-	bool tell = s->wanted && (s->known.all || samples >= s->wanted);
-	if (tell) {
+	bool notify = s->wanted && (s->known.all || samples >= s->wanted);
+	if (notify) {
 		s->wanted = 0;
 		s->window.blocked = false;
 	}
-	return tell;
+	return notify;
 }
 
 static enum stk_status found_file(void *user, const struct stk_archive_member *m, struct stk_error *err)
@@ -204,10 +204,10 @@ static enum stk_status found_file(void *user, const struct stk_archive_member *m
 	pthread_mutex_lock(&s->lock);
 	enum stk_status status = stk__collect_file(s->collect, m, err);
 	int64_t complete = stk__collect_complete(s->collect);
-	bool tell = complete > s->known.samples && publish(s, complete);
+	bool notify = complete > s->known.samples && publish(s, complete);
 	s->window.tars[s->window.at].settled = stk__collect_begun(s->collect);
 	pthread_mutex_unlock(&s->lock);
-	if (tell)
+	if (notify)
 		s->plan.more(s->plan.user);
 	return status;
 }
@@ -256,16 +256,16 @@ static enum stk_status search_turn(struct stk_survey *s, struct searched_tar *t,
 		status = stk__collect_last(s->collect, err);
 	s->window.tars[s->window.at].settled = INT64_MAX;
 	s->window.tars[s->window.at].cursor = INT64_MAX;
-	bool tell = publish(s, status ? s->known.samples : s->table.size);
+	bool notify = publish(s, status ? s->known.samples : s->table.size);
 	stk__survey_window_sweep(&s->window, s->window.at, 0);
 	pthread_mutex_unlock(&s->lock);
-	if (tell)
+	if (notify)
 		s->plan.more(s->plan.user);
 	stk__collect_end(s->collect);
-	bool cut = t->index.size && !stk__tar_has_end(&t->index);
-	if (status && cut && err)
+	bool truncated = t->index.size && !stk__tar_has_end(&t->index);
+	if (status && truncated && err)
 		stk__webdataset_say_cut(err);
-	if (!status && cut) {
+	if (!status && truncated) {
 		stk__webdataset_unended(s->table.archives[t->tar], "", text);
 		take_notice(s, text);
 	}
@@ -385,15 +385,15 @@ void stk__survey_passed(struct stk_survey *s, int64_t sample)
 	pthread_mutex_lock(&s->lock);
 	sample = sample < s->known.samples ? sample : s->known.samples;
 	if (sample > 0) {
-		int32_t turn = s->search_index[s->table.places[sample - 1].archive];
+		int32_t tar = s->search_index[s->table.places[sample - 1].archive];
 		int64_t end = 0;
 		for (int32_t k = 0; k < s->table.parts_each; k++) {
 			const struct stk_sample_part *part = &s->table.parts[(sample - 1) * s->table.parts_each + k];
 			end = part->offset + part->length > end ? part->offset + part->length : end;
 		}
-		for (; s->n_released < turn; s->n_released++)
+		for (; s->n_released < tar; s->n_released++)
 			stk__survey_window_sweep(&s->window, s->n_released, INT64_MAX);
-		stk__survey_window_sweep(&s->window, turn, end);
+		stk__survey_window_sweep(&s->window, tar, end);
 	}
 	pthread_mutex_unlock(&s->lock);
 }
@@ -473,22 +473,22 @@ bool stk__survey_read(struct stk_survey *s, int64_t id, struct stk_request *r)
 	if (!io || r->before || r->length < 0 || (r->max_bytes && (uint64_t)r->length > r->max_bytes))
 		return false;
 	pthread_mutex_lock(&s->lock);
-	int32_t turn = s->search_index[s->table.places[id].archive], n = parts_of(s, id, r, parts);
-	struct stk_piece *held = stk__survey_window_pin(&s->window, turn, r->offset, r->length);
+	int32_t tar = s->search_index[s->table.places[id].archive], n = parts_of(s, id, r, parts);
+	struct stk_piece *piece = stk__survey_window_pin(&s->window, tar, r->offset, r->length);
 	pthread_mutex_unlock(&s->lock);
-	if (!held)
+	if (!piece)
 		return false;
 	size_t size = (size_t)r->length;
 	uint8_t *to = stk__request_memory(io, r, size, &r->buffer);
 	if (to) {
-		stk__survey_window_copy(held, r->offset, r->length, to);
+		stk__survey_window_copy(piece, r->offset, r->length, to);
 		memset(to + size, 0, SLACK);
 		r->data = to;
 		r->size = size;
 		r->status = check_kept(r);
 	}
 	pthread_mutex_lock(&s->lock);
-	stk__survey_window_unpin(&s->window, turn, held, r->offset + r->length, parts, to ? n : 0);
+	stk__survey_window_unpin(&s->window, tar, piece, r->offset + r->length, parts, to ? n : 0);
 	pthread_mutex_unlock(&s->lock);
 	return to;
 }

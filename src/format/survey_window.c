@@ -257,9 +257,9 @@ static const uint8_t *join(struct stk_window *w, struct stk_stretch *t, int64_t 
 		const struct stk_piece *p = wait_for(w, t, at, err);
 		if (!p)
 			return NULL;
-		size_t here = (size_t)(p->end - at) < n - used ? (size_t)(p->end - at) : n - used;
-		memcpy(w->joined + used, p->request.data + (at - p->begin), here);
-		used += here;
+		size_t n_copied = (size_t)(p->end - at) < n - used ? (size_t)(p->end - at) : n - used;
+		memcpy(w->joined + used, p->request.data + (at - p->begin), n_copied);
+		used += n_copied;
 	}
 	return w->joined;
 }
@@ -309,10 +309,10 @@ struct stk_piece *stk__survey_window_pin(struct stk_window *w, int32_t tar, int6
 void stk__survey_window_copy(const struct stk_piece *p, int64_t offset, int64_t length, uint8_t *to)
 {
 	for (int64_t at = offset; at < offset + length; p = p->next) {
-		int64_t here = p->end < offset + length ? p->end - at : offset + length - at;
-		memcpy(to, p->request.data + (at - p->begin), (size_t)here);
-		to += here;
-		at += here;
+		int64_t n_copied = p->end < offset + length ? p->end - at : offset + length - at;
+		memcpy(to, p->request.data + (at - p->begin), (size_t)n_copied);
+		to += n_copied;
+		at += n_copied;
 	}
 }
 

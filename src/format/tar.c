@@ -57,13 +57,13 @@ static int64_t number_of(const uint8_t *field, size_t n)
 /* Returns whether the header's checksum is right. Also accepts the sum of signed bytes, which some old programs wrote. */
 static bool sum_is_right(const uint8_t *h)
 {
-	int64_t want = number_of(h + SUM, 8), sum = 0, sum_signed = 0;
+	int64_t expected = number_of(h + SUM, 8), sum = 0, sum_signed = 0;
 	for (int i = 0; i < BLOCK; i++) {
 		uint8_t c = i >= SUM && i < SUM + 8 ? ' ' : h[i];
 		sum += c;
 		sum_signed += (int8_t)c;
 	}
-	return want == sum || want == sum_signed;
+	return expected == sum || expected == sum_signed;
 }
 
 static bool is_zero(const uint8_t *h)

@@ -19,11 +19,11 @@
 static enum stk_status write_all(const struct stk_archives *a, const char *path, struct stk_error *err)
 {
 	struct stk_coded_out o = {0};
-	char whole[PATH_MAX];
+	char absolute[PATH_MAX];
 	stk__archive_index_begin(&o, STK_ARCHIVE_TAR, a->count);
 	for (int32_t i = 0; i < a->count; i++) {
 		/* The index may be moved to any folder, so it names local tars by their absolute paths. */
-		const char *tar = a->at[i].path, *real = stk__is_object(tar) ? NULL : realpath(stk__file_path(tar), whole);
+		const char *tar = a->at[i].path, *real = stk__is_object(tar) ? NULL : realpath(stk__file_path(tar), absolute);
 		stk__archive_index_put(&o, &a->at[i], real ? real : tar);
 	}
 	stk__put_hash(&o);
@@ -167,18 +167,18 @@ static enum stk_status open_tar(
 		f, tar, io, access, (struct stk_archive_pace){.max_requests = 1}, stk__archive_least(STK_ARCHIVE_TAR), err);
 }
 
-static enum stk_status look(const struct stk_tar_index_options *o, const struct stk_access *access, const struct stk_names *tars,
+static enum stk_status find_unindexed(const struct stk_tar_index_options *o, const struct stk_access *access, const struct stk_names *tars,
 	struct stk_io *io, int32_t first, int32_t *unindexed, struct stk_error *err)
 {
 	const struct stk_archive_watch watch = {.notice = o->notice, .user = o->user};
 	struct stk_archive_file f;
-	struct stk_archive_index kept;
+	struct stk_archive_index index;
 	enum stk_status s = open_tar(tars->at[first], io, access, &f, err);
 	if (s)
 		return s;
-	*unindexed = stk__archive_kept_load(STK_ARCHIVE_TAR, &f, &kept, &watch) ? 0 : (int32_t)tars->count;
+	*unindexed = stk__archive_kept_load(STK_ARCHIVE_TAR, &f, &index, &watch) ? 0 : (int32_t)tars->count;
 	if (!*unindexed) {
-		stk__archive_index_free(&kept);
+		stk__archive_index_free(&index);
 	} else if (first > 0) {
 		stk__archive_close(&f);
 		s = open_tar(tars->at[0], io, access, &f, err);
@@ -204,7 +204,7 @@ enum stk_status stk_tar_unindexed(const struct stk_tar_index_options *o, int32_t
 		return s;
 	int32_t first = first_without(&tars);
 	if (first >= 0 && !(s = stk__access_open(&access, tars.at[first], &storage, err)))
-		s = look(o, &access, &tars, stk__storage_io(storage), first, unindexed, err);
+		s = find_unindexed(o, &access, &tars, stk__storage_io(storage), first, unindexed, err);
 	stk_storage_unref(&storage);
 	stk__names_free(&tars);
 	return s;

@@ -70,8 +70,8 @@ static bool consume(struct text *t, const char *word)
 static bool is_hex(const struct text *t)
 {
 	for (int i = 1; i < 5; i++) {
-		uint8_t c = t->end - t->at > i ? t->at[i] : 0, small = c | 32;
-		if (!(c >= '0' && c <= '9') && !(small >= 'a' && small <= 'f'))
+		uint8_t c = t->end - t->at > i ? t->at[i] : 0, lower = c | 32;
+		if (!(c >= '0' && c <= '9') && !(lower >= 'a' && lower <= 'f'))
 			return false;
 	}
 	return true;
@@ -111,24 +111,24 @@ static bool take_number(struct text *t)
 	if (consume(t, "-") && consume(t, "Infinity"))
 		return true;
 	const uint8_t *from = t->at;
-	size_t whole = consume(t, "0") ? 1 : take_digits(t);
-	if (whole == 0)
+	size_t digits = consume(t, "0") ? 1 : take_digits(t);
+	if (digits == 0)
 		return fails(t, "a value is expected here");
 	bool real = false;
-	const uint8_t *behind = t->at;
+	const uint8_t *number_end = t->at;
 	if (consume(t, ".")) { /* "1." is the number 1 followed by a dot, which is then refused */
 		real = take_digits(t);
-		t->at = real ? t->at : behind;
+		t->at = real ? t->at : number_end;
 	}
-	behind = t->at;
+	number_end = t->at;
 	if (consume(t, "e") || consume(t, "E")) {
 		if (!consume(t, "+"))
 			consume(t, "-");
-		bool power = take_digits(t);
-		t->at = power ? t->at : behind;
-		real |= power;
+		bool has_exponent = take_digits(t);
+		t->at = has_exponent ? t->at : number_end;
+		real |= has_exponent;
 	}
-	if (real || whole <= LONGEST_WHOLE)
+	if (real || digits <= LONGEST_WHOLE)
 		return true;
 	t->at = from;
 	return fails(t, "a whole number of more than 4300 digits");

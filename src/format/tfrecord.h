@@ -43,9 +43,9 @@ struct stk_feature {
 	bool varies;          /* true: any number of values, in groups of `shape`; false: exactly the shape */
 	int32_t ndim;
 	int64_t shape[STK_MAX_DIMS];
-	int64_t each;     /* number of the shape's elements */
-	bool has_default; /* true if a record without the feature gets a default: `whole`, `real` or `text`, by dtype, for each element */
-	int64_t whole;
+	int64_t elements; /* number of the shape's elements */
+	bool has_default; /* true if a record without the feature gets a default: `integer`, `real` or `text`, by dtype, for each element */
+	int64_t integer;
 	float real;
 	const char *text;
 };

@@ -65,11 +65,11 @@ static enum stk_status open_index(const struct stk_tfrecord_options *o, int32_t 
 {
 	uint8_t *text = NULL;
 	size_t size;
-	int64_t before = t->size;
+	int64_t old_size = t->size;
 	enum stk_status s = stk__access_read(o->access, o->index_paths[i], (size_t)1 << 40, &text, &size, err);
 	if (!s)
 		s = stk__tfrecord_parse_index(i, (const char *)text, size, o->index_paths[i], t, err);
-	if (!s && t->size == before)
+	if (!s && t->size == old_size)
 		s = check_empty(o->access, o->index_paths[i], o->paths[i], err);
 	stk__free(text);
 	return s;

@@ -8,14 +8,14 @@
 #include "media/video.h"
 
 /* Opens a video and finds its index. stream: as in stk__video_index_create. access: may be NULL. source: set to a source that the caller closes; NULL if
- * only the index is wanted. kept: set to whether the index was made by an earlier run; may be NULL. Any thread. The errors are those of
+ * only the index is wanted. stored: set to whether the index was made by an earlier run; may be NULL. Any thread. The errors are those of
  * stk__media_source_open and stk__video_index_create. */
 STK_MUST_USE enum stk_status stk__video_open(const char *path, const struct stk_access *access, int32_t stream,
-	struct stk_video_index **index, struct stk_media_source **source, bool *kept, struct stk_error *err);
+	struct stk_video_index **index, struct stk_media_source **source, bool *stored, struct stk_error *err);
 
 /* Finds the index of an open source of that path: loads the stored index, or, if none is stored for the present version, makes the index and stores it if
- * that is worthwhile. kept: as in stk__video_open. */
+ * that is worthwhile. stored: as in stk__video_open. */
 STK_MUST_USE enum stk_status stk__video_find_index(const char *path, struct stk_media_source *source, int32_t stream,
-	struct stk_video_index **index, bool *kept, struct stk_error *err);
+	struct stk_video_index **index, bool *stored, struct stk_error *err);
 
 #endif

@@ -132,7 +132,7 @@ static void fuzz_spec(const uint8_t *data, size_t size)
 	size_t n = size < sizeof text - 1 ? size : sizeof text - 1;
 	memcpy(text, data, n);
 	text[n] = '\0';
-	if (stk__feature_parse("name", text, &f, &err) ? !strstr(err.message, "name") : f.each < 0 || f.ndim + f.varies > STK_MAX_DIMS)
+	if (stk__feature_parse("name", text, &f, &err) ? !strstr(err.message, "name") : f.elements < 0 || f.ndim + f.varies > STK_MAX_DIMS)
 		abort();
 }
 

@@ -106,8 +106,8 @@ static size_t readers_tfrecord_uri(const void *shared, int64_t id, char *uri, si
 static enum stk_status place_feature(
 	const struct stk_feature *f, const struct stk_feature_values *v, struct stk_tensor *out, struct stk_error *err)
 {
-	bool missing = !v->data || (v->count == 0 && f->each > 0 && !f->varies);
-	if (missing && !f->varies && !f->has_default && f->each > 0)
+	bool missing = !v->data || (v->count == 0 && f->elements > 0 && !f->varies);
+	if (missing && !f->varies && !f->has_default && f->elements > 0)
 		return stk__fail(err, STK_CORRUPT, "the record has no feature \"%.100s\", and the feature has no default", f->name);
 	if (f->dtype == STK_UINT8) {
 		size_t size;
@@ -117,14 +117,14 @@ static enum stk_status place_feature(
 		out->data = (void *)(uintptr_t)bytes;
 		return STK_OK;
 	}
-	if (!f->varies && !missing && v->count != f->each)
+	if (!f->varies && !missing && v->count != f->elements)
 		return stk__fail(err, STK_CORRUPT, "feature \"%.100s\" has %lld values in this record, but its shape needs %lld", f->name,
-			(long long)v->count, (long long)f->each);
-	if (f->varies && v->count % f->each)
+			(long long)v->count, (long long)f->elements);
+	if (f->varies && v->count % f->elements)
 		return stk__fail(err, STK_CORRUPT, "feature \"%.100s\" has %lld values in this record, which are not whole groups of %lld",
-			f->name, (long long)v->count, (long long)f->each);
+			f->name, (long long)v->count, (long long)f->elements);
 	if (f->varies)
-		out->desc.shape[0] = v->count / f->each;
+		out->desc.shape[0] = v->count / f->elements;
 	return STK_OK;
 }
 
@@ -167,11 +167,11 @@ static enum stk_status readers_tfrecord_infer(const struct stk_call *call, struc
 
 static void fill(const struct stk_feature *f, void *out)
 {
-	for (int64_t i = 0; i < f->each; i++)
+	for (int64_t i = 0; i < f->elements; i++)
 		if (f->dtype == STK_FLOAT)
 			((float *)out)[i] = f->real;
 		else
-			((int64_t *)out)[i] = f->whole;
+			((int64_t *)out)[i] = f->integer;
 }
 
 static enum stk_status readers_tfrecord_run(const struct stk_call *call, struct stk_error *err)
