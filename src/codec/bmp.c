@@ -56,14 +56,14 @@ static enum stk_status read_fields(struct bmp *b, const uint8_t *data, size_t si
 		for (size_t k = 0; k < count; k++)
 			masks[k] = stk__get32(data + FILE_HEADER + INFO_HEADER + 4 * k, true);
 	}
-	uint32_t taken = 0;
+	uint32_t used_bits = 0;
 	for (int k = 0; k < 4; k++) {
 		b->field[k] = field_of(masks[k]);
-		bool gap = b->field[k].max & (b->field[k].max + 1), outside = b->bits == 16 && masks[k] >> 16;
-		if (gap || outside || (taken & masks[k]) || (k < 3 && !masks[k]))
+		bool has_gap = b->field[k].max & (b->field[k].max + 1), too_wide = b->bits == 16 && masks[k] >> 16;
+		if (has_gap || too_wide || (used_bits & masks[k]) || (k < 3 && !masks[k]))
 			return stk__fail(err, STK_CORRUPT, "a BMP with impossible bit fields (%08x %08x %08x %08x)", masks[0], masks[1],
 				masks[2], masks[3]);
-		taken |= masks[k];
+		used_bits |= masks[k];
 	}
 	return STK_OK;
 }
@@ -74,13 +74,13 @@ static bool is_indexed(const struct bmp *b)
 }
 
 /* Sets b->offset to the offset of the pixels, and checks it. header_end: offset of the header's end, after which follow `bytes` bytes: masks, or colours of
- * `each` bytes. If the file states 0 or (with a palette) the header's end, the pixels follow the colours or masks, as in Pillow. Refuses an offset inside
+ * `entry_size` bytes. If the file states 0 or (with a palette) the header's end, the pixels follow the colours or masks, as in Pillow. Refuses an offset inside
  * the colours or masks, unless a whole colour of a palette ends at it: then the palette is shorter than the header says. */
-static enum stk_status place_pixels(struct bmp *b, uint64_t header_end, uint64_t bytes, uint32_t each, struct stk_error *err)
+static enum stk_status place_pixels(struct bmp *b, uint64_t header_end, uint64_t bytes, uint32_t entry_size, struct stk_error *err)
 {
 	bool palette = is_indexed(b);
 	uint64_t at = b->offset == 0 || (palette && b->offset == header_end) ? header_end + bytes : b->offset;
-	if (at > UINT32_MAX || at < header_end || (at < header_end + bytes && (!palette || (at - header_end) % each)))
+	if (at > UINT32_MAX || at < header_end || (at < header_end + bytes && (!palette || (at - header_end) % entry_size)))
 		return stk__fail(err, STK_CORRUPT, "a BMP whose pixels begin at offset %llu, inside its header of %llu bytes",
 			(unsigned long long)at, (unsigned long long)(header_end + bytes));
 	b->offset = (uint32_t)at;

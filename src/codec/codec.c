@@ -22,9 +22,9 @@ static void list_titles(char *text, size_t size)
 {
 	size_t n = 0;
 	for (int i = 0; i < CODECS && n < size; i++) {
-		const char *before = i == 0 ? "" : i == CODECS - 1 ? " or " : ", ";
+		const char *separator = i == 0 ? "" : i == CODECS - 1 ? " or " : ", ";
 		if (codecs[i]->decode)
-			n += (size_t)snprintf(text + n, size - n, "%s%s", before, codecs[i]->title);
+			n += (size_t)snprintf(text + n, size - n, "%s%s", separator, codecs[i]->title);
 	}
 }
 
@@ -49,8 +49,8 @@ static enum stk_status fail_unknown(const uint8_t *data, size_t size, struct stk
 			err, kind.picture ? STK_UNSUPPORTED : STK_CORRUPT, "not a %s: it is %s; %s", titles, kind.name, kind.remedy);
 	size_t n = 0;
 	for (size_t i = 0; i < size && i < SHOWN_BYTES; i++) {
-		bool plain = data[i] >= ' ' && data[i] < 0x7f && data[i] != '"' && data[i] != '\\';
-		n += (size_t)snprintf(shown + n, sizeof shown - n, plain ? "%c" : "\\x%02x", data[i]);
+		bool printable = data[i] >= ' ' && data[i] < 0x7f && data[i] != '"' && data[i] != '\\';
+		n += (size_t)snprintf(shown + n, sizeof shown - n, printable ? "%c" : "\\x%02x", data[i]);
 	}
 	return stk__fail(err, STK_CORRUPT, "not a %s (starts with \"%s\")", titles, shown);
 }
@@ -97,17 +97,17 @@ enum stk_status stk__image_peek(
 	const uint8_t *data, size_t size, const struct stk_codec_limits *limits, struct stk_image_info *info, struct stk_error *err)
 {
 	enum stk_status status = STK_UNSUPPORTED;
-	bool known = false;
+	bool recognised = false;
 	for (int i = 0; i < CODECS && status == STK_UNSUPPORTED; i++) {
 		if (!codecs[i]->probe(data, size))
 			continue;
-		known = true;
+		recognised = true;
 		*info = (struct stk_image_info){.codec = codecs[i], .format = codecs[i]->format, .orientation = 1, .dtype = STK_NO_DTYPE};
 		status = codecs[i]->peek(data, size, info, err);
 		if (info->dtype == STK_NO_DTYPE)
 			info->dtype = info->bits > 8 ? STK_UINT16 : STK_UINT8;
 	}
-	if (!known)
+	if (!recognised)
 		return fail_unknown(data, size, err);
 	return status ? status : check_limits(limits, info, err);
 }

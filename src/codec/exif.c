@@ -51,11 +51,11 @@ size_t stk__exif_type_size(uint32_t type)
 static double number_at(const uint8_t *p, uint32_t type, bool little)
 {
 	uint32_t bits = stk__exif_type_size(type) >= 4 ? stk__get32(p, little) : 0;
-	uint64_t wide = stk__exif_type_size(type) == 8 ? stk__get64(p, little) : 0;
+	uint64_t long_value = stk__exif_type_size(type) == 8 ? stk__get64(p, little) : 0;
 	float single;
 	double twice;
 	memcpy(&single, &bits, sizeof single);
-	memcpy(&twice, &wide, sizeof twice);
+	memcpy(&twice, &long_value, sizeof twice);
 	switch (type) {
 	case TYPE_SIGNED_BYTE:
 		return *p;
@@ -70,7 +70,7 @@ static double number_at(const uint8_t *p, uint32_t type, bool little)
 	case TYPE_SIGNED_RATIONAL:
 		return stk__get32(p + 4, little) ? (double)bits / stk__get32(p + 4, little) : 0;
 	case TYPE_LONG8:
-		return (double)wide;
+		return (double)long_value;
 	default:
 		return bits;
 	}

@@ -19,7 +19,7 @@ struct stk_jpeg_fast {
 	struct stk_jpeg_bits bits;
 	struct stk_jpeg_block block[STK_JPEG_MAX_BLOCKS];
 	int32_t prediction[3];
-	int wanted;   /* number of an MCU's blocks, from the first on, whose components the output needs */
+	int n_needed; /* number of an MCU's blocks, from the first on, whose components the output needs */
 	bool dc_only; /* some blocks become single samples, so only their DC coefficients are decoded */
 	int restart_in, restart_number;
 	_Alignas(64) uint16_t quant[PAIRS][128];
@@ -59,11 +59,11 @@ static bool prepare_blocks(struct stk_jpeg_fast *f, const struct stk_jpeg_tables
 		ac[c] = stk__jpeg_cached_ac(&f->tables, &t->ac[component->ac], skips);
 		dc[c] = stk__jpeg_cached_dc(&f->tables, &t->dc[component->dc]);
 	}
-	f->wanted = 0;
+	f->n_needed = 0;
 	for (int b = 0; b < f->scan.blocks; b++) {
 		int c = f->scan.block_component[b], half = 8 * (b & 1);
 		f->block[b] = (struct stk_jpeg_block){dc[c], ac[c], &f->prediction[c], (uint32_t)(b / 2 * STK_JPEG_PAIR + half)};
-		f->wanted += c < f->rows.planes;
+		f->n_needed += c < f->rows.planes;
 		const uint16_t *quant = t->quant[f->scan.component[c].quant];
 		for (int i = 0; i < 64; i++)
 			f->quant[b / 2][f->kernels->position_of[i] + half] = quant[i];
@@ -74,9 +74,9 @@ static bool prepare_blocks(struct stk_jpeg_fast *f, const struct stk_jpeg_tables
 /* Computes which MCUs to decode for the window. Gray output needs only luma, and so no neighbours of the window for upsampling chroma. */
 static struct stk_jpeg_window plan_window(const struct stk_jpeg_scan *scan, int planes, struct stk_rect pixels)
 {
-	struct stk_jpeg_scan wanted = *scan;
-	wanted.components = planes;
-	return stk__jpeg_window_plan(&wanted, pixels);
+	struct stk_jpeg_scan output_scan = *scan;
+	output_scan.components = planes;
+	return stk__jpeg_window_plan(&output_scan, pixels);
 }
 
 static enum stk_status prepare(
@@ -124,7 +124,7 @@ static bool skip_mcus(struct stk_jpeg_fast *f, int count)
 /* Transforms the coefficients of an MCU to samples. mask: bit b is set if block b has AC coefficients. */
 static void transform(struct stk_jpeg_fast *f, int mask, uint8_t *const *to, const ptrdiff_t *stride)
 {
-	for (int b = 0; b < f->wanted; b += 2) {
+	for (int b = 0; b < f->n_needed; b += 2) {
 		bool flat = !(mask >> b & 3);
 		(flat ? f->kernels->idct_flat : f->kernels->idct)(
 			f->coefficients + b / 2 * STK_JPEG_PAIR, f->quant[b / 2], to + b, stride + b);
@@ -141,17 +141,17 @@ static void transform_pair(const struct stk_jpeg_fast *f, int pair, int size, ui
 static void transform_scaled(struct stk_jpeg_fast *f, uint8_t *const *to, const ptrdiff_t *stride)
 {
 	const struct stk_jpeg_scan *s = &f->scan;
-	for (int b = 0; b < f->wanted; b += 2) {
+	for (int b = 0; b < f->n_needed; b += 2) {
 		int first = s->block_size[s->block_component[b]],
-		    second = b + 1 < f->wanted ? s->block_size[s->block_component[b + 1]] : first;
+		    second = b + 1 < f->n_needed ? s->block_size[s->block_component[b + 1]] : first;
 		if (first == second) {
 			transform_pair(f, b / 2, first, to + b, stride + b);
 			continue;
 		}
-		uint8_t *const apart[3] = {to[b], f->nowhere, to[b + 1]};
+		uint8_t *const targets[3] = {to[b], f->nowhere, to[b + 1]};
 		const ptrdiff_t strides[3] = {stride[b], 8, stride[b + 1]};
-		transform_pair(f, b / 2, first, apart, strides);
-		transform_pair(f, b / 2, second, apart + 1, strides + 1);
+		transform_pair(f, b / 2, first, targets, strides);
+		transform_pair(f, b / 2, second, targets + 1, strides + 1);
 	}
 }
 
@@ -160,9 +160,9 @@ static void transform_scaled(struct stk_jpeg_fast *f, uint8_t *const *to, const 
 static int decode_blocks(struct stk_jpeg_fast *f)
 {
 	if (!f->dc_only)
-		return f->kernels->decode(&f->bits, f->block, f->wanted, f->coefficients);
+		return f->kernels->decode(&f->bits, f->block, f->n_needed, f->coefficients);
 	int mask = 0;
-	for (int b = 0; b < f->wanted && mask >= 0; b++) {
+	for (int b = 0; b < f->n_needed && mask >= 0; b++) {
 		struct stk_jpeg_block *block = &f->block[b];
 		if (f->scan.block_size[f->scan.block_component[b]] > 1) {
 			mask = f->kernels->decode(&f->bits, block, 1, f->coefficients);
@@ -179,29 +179,29 @@ static bool decode_mcus(struct stk_jpeg_fast *f, int mcu_y)
 {
 	uint8_t *to[STK_JPEG_MAX_BLOCKS + 1];
 	ptrdiff_t stride[STK_JPEG_MAX_BLOCKS + 1], step[STK_JPEG_MAX_BLOCKS + 1];
-	for (int b = 0; b < f->wanted; b++) {
+	for (int b = 0; b < f->n_needed; b++) {
 		int c = f->scan.block_component[b];
 		to[b] = stk__jpeg_rows_block(&f->rows, b, mcu_y);
 		stride[b] = f->rows.plane[c].stride;
 		step[b] = f->scan.block_size[c] * f->scan.component[c].h;
 	}
-	to[f->wanted] = f->nowhere;
-	stride[f->wanted] = 8;
-	step[f->wanted] = 0;
-	size_t used = (size_t)(f->wanted + 1) / 2 * STK_JPEG_PAIR * sizeof *f->coefficients;
+	to[f->n_needed] = f->nowhere;
+	stride[f->n_needed] = 8;
+	step[f->n_needed] = 0;
+	size_t used = (size_t)(f->n_needed + 1) / 2 * STK_JPEG_PAIR * sizeof *f->coefficients;
 	for (int x = f->window.mcu_x0; x < f->window.mcu_x1; x++) {
 		if (!begin_mcu(f))
 			return false;
 		memset(f->coefficients, 0, used);
 		int mask = decode_blocks(f);
-		int rest = f->scan.blocks - f->wanted;
-		if (mask < 0 || (rest && f->kernels->skip(&f->bits, f->block + f->wanted, rest) < 0))
+		int skipped = f->scan.blocks - f->n_needed;
+		if (mask < 0 || (skipped && f->kernels->skip(&f->bits, f->block + f->n_needed, skipped) < 0))
 			return false;
 		if (f->scan.scale == 8)
 			transform(f, mask, to, stride);
 		else
 			transform_scaled(f, to, stride);
-		for (int b = 0; b < f->wanted; b++)
+		for (int b = 0; b < f->n_needed; b++)
 			to[b] += step[b];
 	}
 	return true;

@@ -3,12 +3,12 @@
 
 #include <string.h>
 
-static void read_more(struct stk_jpeg_input *in, size_t kept, struct stk_jpeg_bits *bits)
+static void read_more(struct stk_jpeg_input *in, size_t unread, struct stk_jpeg_bits *bits)
 {
 	struct stk_jpeg_unstuffed u =
-		in->kernels->unstuff(in->next, (size_t)(in->end - in->next), in->buffer + kept, STK_JPEG_INPUT_BYTES - kept);
+		in->kernels->unstuff(in->next, (size_t)(in->end - in->next), in->buffer + unread, STK_JPEG_INPUT_BYTES - unread);
 	in->next += u.read;
-	in->limit = in->buffer + kept + u.written;
+	in->limit = in->buffer + unread + u.written;
 	in->ended = u.ended;
 	if (u.ended)
 		memset(in->limit, 0, STK_JPEG_MCU_BYTES);
@@ -34,9 +34,9 @@ bool stk__jpeg_input_fill(struct stk_jpeg_input *in, struct stk_jpeg_bits *bits)
 {
 	if (in->ended)
 		return stk__jpeg_input_sound(in, bits);
-	size_t kept = (size_t)(in->limit - bits->next); /* at least 0, since an MCU never reads more than STK_JPEG_MCU_BYTES */
-	memmove(in->buffer, bits->next, kept);
-	read_more(in, kept, bits);
+	size_t unread = (size_t)(in->limit - bits->next); /* at least 0, since an MCU never reads more than STK_JPEG_MCU_BYTES */
+	memmove(in->buffer, bits->next, unread);
+	read_more(in, unread, bits);
 	return true;
 }
 

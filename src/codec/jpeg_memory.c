@@ -21,7 +21,7 @@ static struct stk_jpeg_memory *memory_of(j_common_ptr cinfo)
 }
 
 /* Takes memory from the arena. If the arena has no more, does not return, since libjpeg's error handler jumps. */
-static void *take(j_common_ptr cinfo, size_t size)
+static void *allocate(j_common_ptr cinfo, size_t size)
 {
 	void *p = stk__arena_take(memory_of(cinfo)->arena, size);
 	if (!p)
@@ -32,7 +32,7 @@ static void *take(j_common_ptr cinfo, size_t size)
 static void *alloc_small(j_common_ptr cinfo, int pool, size_t size)
 {
 	(void)pool;
-	return take(cinfo, size);
+	return allocate(cinfo, size);
 }
 
 static void *alloc_large(j_common_ptr cinfo, int pool, size_t size)
@@ -44,8 +44,8 @@ static void *alloc_large(j_common_ptr cinfo, int pool, size_t size)
 static void **alloc_rows(j_common_ptr cinfo, size_t size, JDIMENSION count)
 {
 	size = (size + ROW_ALIGN - 1) / ROW_ALIGN * ROW_ALIGN;
-	void **rows = take(cinfo, count * sizeof *rows);
-	uint8_t *data = take(cinfo, count * size);
+	void **rows = allocate(cinfo, count * sizeof *rows);
+	uint8_t *data = allocate(cinfo, count * size);
 	for (JDIMENSION i = 0; i < count; i++)
 		rows[i] = data + i * size;
 	return rows;
@@ -75,7 +75,7 @@ static jvirt_barray_ptr request_barray(j_common_ptr cinfo, int pool, boolean zer
 {
 	(void)pool, (void)access;
 	struct stk_jpeg_memory *m = memory_of(cinfo);
-	jvirt_barray_ptr a = take(cinfo, sizeof *a);
+	jvirt_barray_ptr a = allocate(cinfo, sizeof *a);
 	*a = (struct jvirt_barray_control){.row_count = rows, .blocks_per_row = blocks, .zeroed = zeroed, .next = m->arrays};
 	m->arrays = a;
 	return a;

@@ -54,14 +54,14 @@ static bool choose_upsample(struct stk_jpeg_scan *s, int i)
 		return false;
 	int fx = s->h_max / h, fy = s->v_max / v;
 	bool fancy = s->scale > 1;
-	uint8_t up = STK_JPEG_UP_REPLICATE;
+	uint8_t method = STK_JPEG_UP_REPLICATE;
 	if (fx == 1 && fy == 1)
-		up = STK_JPEG_UP_NONE;
+		method = STK_JPEG_UP_NONE;
 	else if (fancy && fx == 1 && fy == 2)
-		up = STK_JPEG_UP_H1V2;
+		method = STK_JPEG_UP_H1V2;
 	else if (fancy && fx == 2 && fy <= 2 && c->width > 2)
-		up = fy == 1 ? STK_JPEG_UP_H2V1 : STK_JPEG_UP_H2V2;
-	s->upsample[i] = up;
+		method = fy == 1 ? STK_JPEG_UP_H2V1 : STK_JPEG_UP_H2V2;
+	s->upsample[i] = method;
 	return true;
 }
 
@@ -157,18 +157,18 @@ bool stk__jpeg_scan_plan(const struct stk_jpeg_header *h, size_t end, struct stk
 struct stk_jpeg_window stk__jpeg_window_plan(const struct stk_jpeg_scan *s, struct stk_rect r)
 {
 	int x0 = r.x, y0 = r.y, x1 = r.x + r.w, y1 = r.y + r.h;
-	bool wide = false, tall = false;
+	bool filters_columns = false, filters_rows = false;
 	for (int i = 0; i < s->components; i++) {
-		wide |= s->upsample[i] == STK_JPEG_UP_H2V1 || s->upsample[i] == STK_JPEG_UP_H2V2;
-		tall |= s->upsample[i] == STK_JPEG_UP_H1V2 || s->upsample[i] == STK_JPEG_UP_H2V2;
+		filters_columns |= s->upsample[i] == STK_JPEG_UP_H2V1 || s->upsample[i] == STK_JPEG_UP_H2V2;
+		filters_rows |= s->upsample[i] == STK_JPEG_UP_H1V2 || s->upsample[i] == STK_JPEG_UP_H2V2;
 	}
 	/* The triangle filter also reads the next sample on each side of the samples under the window. A sample covers at most h_max times v_max pixels.
 	 * Vertically, groups of v_max rows are made together, as in libjpeg. */
-	if (wide) {
+	if (filters_columns) {
 		x0 -= s->h_max;
 		x1 += s->h_max;
 	}
-	if (tall) {
+	if (filters_rows) {
 		y0 = y0 / s->v_max * s->v_max - s->v_max;
 		y1 = (y1 + s->v_max - 1) / s->v_max * s->v_max + s->v_max;
 	}

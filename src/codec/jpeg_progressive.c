@@ -100,9 +100,9 @@ static bool describe_plane(struct plane *plane, const struct stk_jpeg_kernels *k
 /* Returns which MCUs the pixels need. If only luma is decoded, for gray, no neighbours are needed to upsample chroma. */
 static struct stk_jpeg_window plan_window(const struct stk_jpeg_scan *frame, int planes, struct stk_rect pixels)
 {
-	struct stk_jpeg_scan wanted = *frame;
-	wanted.components = planes;
-	return stk__jpeg_window_plan(&wanted, pixels);
+	struct stk_jpeg_scan output_scan = *frame;
+	output_scan.components = planes;
+	return stk__jpeg_window_plan(&output_scan, pixels);
 }
 
 static enum stk_status prepare(struct progressive *p, int max_scans, const struct stk_decode *rq, struct stk_arena *scratch)
@@ -248,7 +248,7 @@ static bool plan_dc(struct progressive *p, struct dc_scan *s)
 }
 
 /* Returns the address of the DC coefficient of block i of MCU (x, y), or NULL if it is not stored. */
-static int16_t *kept(const struct dc_scan *s, int i, int x, int y)
+static int16_t *stored_dc(const struct dc_scan *s, int i, int x, int y)
 {
 	const struct plane *plane = s->block[i].plane;
 	x = x * s->block[i].step_x + s->block[i].x;
@@ -263,7 +263,7 @@ static bool first_dc(struct progressive *p, const struct dc_scan *s, int x, int 
 	for (int i = 0; i < s->count; i++) {
 		if (p->kernels->dc_first(&p->bits, &p->block[i], 1))
 			return false;
-		int16_t *dc = kept(s, i, x, y);
+		int16_t *dc = stored_dc(s, i, x, y);
 		if (dc)
 			*dc = (int16_t)((uint32_t)p->prediction[s->block[i].component] << p->header.approx_low);
 	}
@@ -274,7 +274,7 @@ static void refine_dc(struct progressive *p, const struct dc_scan *s, int x, int
 {
 	uint32_t bits = p->kernels->take_bits(&p->bits, s->count);
 	for (int i = 0; i < s->count; i++) {
-		int16_t *dc = kept(s, i, x, y);
+		int16_t *dc = stored_dc(s, i, x, y);
 		if (dc)
 			*dc = (int16_t)(*dc | (int)(bits >> (s->count - 1 - i) & 1) << p->header.approx_low);
 	}
@@ -348,9 +348,9 @@ static void transform_row(struct progressive *p, int c, int y, uint8_t *to)
 	const uint64_t *masks = plane->masks + (size_t)y * (size_t)plane->masks_width + plane->x0;
 	ptrdiff_t stride = p->rows.plane[c].stride;
 	for (int i = 0; i < count; i += 2, pair += STK_JPEG_TIGHT_PAIR, to += 2 * size) {
-		bool two = i + 1 < count;
-		transform_pair(p, plane, size, pair, masks[i] | (two ? masks[i + 1] : 0), (uint8_t *[2]){to, two ? to + size : p->nowhere},
-			(ptrdiff_t[2]){stride, two ? stride : 8});
+		bool has_second = i + 1 < count;
+		transform_pair(p, plane, size, pair, masks[i] | (has_second ? masks[i + 1] : 0),
+			(uint8_t *[2]){to, has_second ? to + size : p->nowhere}, (ptrdiff_t[2]){stride, has_second ? stride : 8});
 	}
 }
 

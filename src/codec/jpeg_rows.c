@@ -88,8 +88,8 @@ static const uint8_t *component_row(const struct stk_jpeg_rows *r, int c, int y)
 {
 	const struct stk_jpeg_plane *p = &r->plane[c];
 	int row = p->factor_y == 1 ? y : y / p->factor_y, last = r->scan->component[c].height - 1;
-	int other = y & 1 ? row + 1 : row - 1; /* second row of samples that the triangle filter reads, if the vertical factor is 2 */
-	other = other < 0 ? 0 : other > last ? last : other;
+	int second_row = y & 1 ? row + 1 : row - 1; /* second row of samples that the triangle filter reads, if the vertical factor is 2 */
+	second_row = second_row < 0 ? 0 : second_row > last ? last : second_row;
 	const uint8_t *nearest = sample_at(p, p->first, row);
 	uint8_t *line = r->line[c];
 	switch (r->scan->upsample[c]) {
@@ -97,10 +97,10 @@ static const uint8_t *component_row(const struct stk_jpeg_rows *r, int c, int y)
 		r->kernels->upsample_h2v1(line, nearest, p->count);
 		break;
 	case STK_JPEG_UP_H2V2:
-		r->kernels->upsample_h2v2(line, nearest, sample_at(p, p->first, other), p->count);
+		r->kernels->upsample_h2v2(line, nearest, sample_at(p, p->first, second_row), p->count);
 		break;
 	case STK_JPEG_UP_H1V2:
-		r->kernels->upsample_h1v2(line, nearest, sample_at(p, p->first, other), y & 1 ? 2 : 1, p->count);
+		r->kernels->upsample_h1v2(line, nearest, sample_at(p, p->first, second_row), y & 1 ? 2 : 1, p->count);
 		break;
 	case STK_JPEG_UP_REPLICATE:
 		stk__jpeg_replicate(line, nearest, p->factor_x, p->count);

@@ -7,18 +7,18 @@ enum { MAX_LOW = 13, UNCODED = -1 };
 
 /* [component][position in zigzag order]: number of the lowest bit of the coefficient that the scans so far contain; UNCODED: they contain none. */
 struct coded_bits {
-	int8_t bit[3][64];
+	int8_t low_bit[3][64];
 };
 
 /* Records which bits of a component's coefficients the scan contains. Returns false if the scan does not follow the earlier ones as the standard says. */
-static bool add_scan(int8_t bit[64], const struct stk_jpeg_header *h)
+static bool add_scan(int8_t low_bit[64], const struct stk_jpeg_header *h)
 {
-	if (h->spectral_start > 0 && bit[0] == UNCODED)
+	if (h->spectral_start > 0 && low_bit[0] == UNCODED)
 		return false;
 	for (int k = h->spectral_start; k <= h->spectral_end; k++) {
-		if (bit[k] != (h->approx_high ? h->approx_high : UNCODED))
+		if (low_bit[k] != (h->approx_high ? h->approx_high : UNCODED))
 			return false;
-		bit[k] = (int8_t)h->approx_low;
+		low_bit[k] = (int8_t)h->approx_low;
 	}
 	return true;
 }
@@ -31,7 +31,7 @@ static bool scan_sound(const struct stk_jpeg_header *h, struct coded_bits *coded
 	if (h->approx_low > MAX_LOW || (h->approx_high && h->approx_high != h->approx_low + 1))
 		return false;
 	for (int i = 0; i < h->scan_components; i++)
-		if ((i && h->scan_order[i] < h->scan_order[i - 1]) || !add_scan(coded->bit[h->scan_order[i]], h))
+		if ((i && h->scan_order[i] < h->scan_order[i - 1]) || !add_scan(coded->low_bit[h->scan_order[i]], h))
 			return false;
 	return true;
 }
@@ -40,7 +40,7 @@ static bool all_coded(const struct coded_bits *coded, int components)
 {
 	for (int c = 0; c < components; c++)
 		for (int k = 0; k < 64; k++)
-			if (coded->bit[c][k] != 0)
+			if (coded->low_bit[c][k] != 0)
 				return false;
 	return true;
 }
@@ -114,7 +114,7 @@ bool stk__jpeg_script_walk(const uint8_t *data, size_t size, struct stk_jpeg_hea
 	struct coded_bits coded;
 	size_t at = h->scan_offset;
 	int64_t left = stk__jpeg_visits_allowed(h, max_scans);
-	memset(coded.bit, UNCODED, sizeof coded.bit);
+	memset(coded.low_bit, UNCODED, sizeof coded.low_bit);
 	for (int scans = 1; scans <= max_scans; scans++) {
 		left -= visits_of(h);
 		if (left < 0 || !scan_sound(h, &coded) || !visit(user, h))

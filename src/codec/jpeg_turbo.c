@@ -62,7 +62,7 @@ static bool loses_data(int code)
 	       code == JWRN_JPEG_EOF;
 }
 
-static void leave(j_common_ptr cinfo, enum stk_status status)
+static void abort_decode(j_common_ptr cinfo, enum stk_status status)
 {
 	struct stk_jpeg_turbo *t = turbo_of(cinfo);
 	char text[JMSG_LENGTH_MAX];
@@ -76,13 +76,13 @@ static void leave(j_common_ptr cinfo, enum stk_status status)
 
 static void on_error(j_common_ptr cinfo)
 {
-	leave(cinfo, status_of(cinfo->err->msg_code));
+	abort_decode(cinfo, status_of(cinfo->err->msg_code));
 }
 
 static void on_message(j_common_ptr cinfo, int level)
 {
 	if (level < 0 && !turbo_of(cinfo)->lenient && loses_data(cinfo->err->msg_code))
-		leave(cinfo, STK_CORRUPT);
+		abort_decode(cinfo, STK_CORRUPT);
 }
 
 static void on_output(j_common_ptr cinfo)

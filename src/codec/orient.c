@@ -10,14 +10,14 @@ struct orientation {
 
 static struct orientation turn_of(int orientation)
 {
-	static const struct orientation turns[9] = {[2] = {false, true, false},
+	static const struct orientation orientations[9] = {[2] = {false, true, false},
 		[3] = {false, true, true},
 		[4] = {false, false, true},
 		[5] = {true, false, false},
 		[6] = {true, false, true},
 		[7] = {true, true, true},
 		[8] = {true, true, false}};
-	return turns[orientation];
+	return orientations[orientation];
 }
 
 bool stk__orient_swaps(int orientation)
@@ -48,9 +48,9 @@ struct stk_rect stk__orient_view(int orientation, int32_t width, int32_t height,
 	window.y = t.flip_y ? height - window.y - window.h : window.y;
 	if (!t.swap)
 		return window;
-	ptrdiff_t along = im->pixel;
+	ptrdiff_t old_pixel = im->pixel;
 	im->pixel = im->row;
-	im->row = along;
+	im->row = old_pixel;
 	im->width = from.height;
 	im->height = from.width;
 	return (struct stk_rect){window.y, window.x, window.h, window.w};

@@ -62,22 +62,22 @@ static int find_orientation(const uint8_t *data, size_t size)
 
 struct chunks {
 	size_t largest;
-	bool kept;  /* the file has chunks whose unpacked contents libspng keeps in memory */
-	bool whole; /* the chunks end with a complete IEND */
+	bool has_metadata; /* the file has chunks whose unpacked contents libspng keeps in memory */
+	bool complete;     /* the chunks end with a complete IEND */
 };
 
 static struct chunks survey(const uint8_t *data, size_t size)
 {
-	static const char kept[][5] = {"iCCP", "tEXt", "zTXt", "iTXt", "sPLT", "eXIf"};
+	static const char metadata[][5] = {"iCCP", "tEXt", "zTXt", "iTXt", "sPLT", "eXIf"};
 	struct chunks c = {0};
-	for (size_t at = SIGNATURE; size - at >= CHUNK_FRAME && !c.whole;) {
+	for (size_t at = SIGNATURE; size - at >= CHUNK_FRAME && !c.complete;) {
 		uint32_t length = stk__get32(data + at, false);
 		if (length > size - at - CHUNK_FRAME)
 			break;
 		c.largest = length > c.largest ? length : c.largest;
-		for (size_t k = 0; k < sizeof kept / sizeof *kept; k++)
-			c.kept |= memcmp(data + at + 4, kept[k], 4) == 0;
-		c.whole = memcmp(data + at + 4, "IEND", 4) == 0;
+		for (size_t k = 0; k < sizeof metadata / sizeof *metadata; k++)
+			c.has_metadata |= memcmp(data + at + 4, metadata[k], 4) == 0;
+		c.complete = memcmp(data + at + 4, "IEND", 4) == 0;
 		at += CHUNK_FRAME + (size_t)length;
 	}
 	return c;
@@ -228,7 +228,7 @@ static enum stk_status fail_spng(int code, struct stk_error *err)
 static enum stk_status limit_chunks(spng_ctx *ctx, struct stk_arena *scratch, const struct chunks *c, struct stk_error *err)
 {
 	size_t half = stk__arena_left(scratch) / 2, most = half < MAX_ANCILLARY ? half : MAX_ANCILLARY;
-	if (c->largest > most && c->kept && !stk__arena_allows(scratch, 2 * c->largest))
+	if (c->largest > most && c->has_metadata && !stk__arena_allows(scratch, 2 * c->largest))
 		return stk__fail(err, STK_NO_MEMORY, "no memory for a PNG with a chunk of %zu bytes", c->largest);
 	most = c->largest > most ? c->largest : most;
 	int code = spng_set_chunk_limits(ctx, most, most);
@@ -265,7 +265,7 @@ static enum stk_status decode_with(spng_ctx *ctx, struct stk_decoder *d, const s
 static enum stk_status png_decode(struct stk_decoder *d, const struct stk_decode *rq, struct stk_error *err)
 {
 	struct chunks chunks = survey(rq->data, rq->size);
-	if (!d->limits.lenient && !chunks.whole)
+	if (!d->limits.lenient && !chunks.complete)
 		return stk__fail(err, STK_CORRUPT, "a truncated PNG: no IEND before its end at %zu bytes", rq->size);
 	size_t library = library_bytes(row_bytes(rq->info->width, rq->info->channels, rq->info->bits));
 	if (!stk__arena_charge(d->scratch, library))

@@ -91,12 +91,12 @@ static enum stk_status take_memory(
 {
 	if (t->compression == STK_TIFF_NONE)
 		return STK_OK;
-	bool taken = (u->unpacker = stk__tiff_unpacker_make(scratch, t->size, cancel));
-	for (uint32_t p = 0; p < planes_of(t) && taken; p++)
-		taken = (u->buffer[p] = stk__arena_take(scratch, (size_t)stk__tiff_chunk_bytes(t)));
-	if (taken && t->predictor == STK_TIFF_BYTE_DIFFERENCES)
-		taken = (u->row = stk__arena_take(scratch, (size_t)stk__tiff_row_bytes(t)));
-	return taken ? STK_OK : stk__fail(err, STK_NO_MEMORY, "no memory for a TIFF of %dx%d", t->width, t->height);
+	bool allocated = (u->unpacker = stk__tiff_unpacker_make(scratch, t->size, cancel));
+	for (uint32_t p = 0; p < planes_of(t) && allocated; p++)
+		allocated = (u->buffer[p] = stk__arena_take(scratch, (size_t)stk__tiff_chunk_bytes(t)));
+	if (allocated && t->predictor == STK_TIFF_BYTE_DIFFERENCES)
+		allocated = (u->row = stk__arena_take(scratch, (size_t)stk__tiff_row_bytes(t)));
+	return allocated ? STK_OK : stk__fail(err, STK_NO_MEMORY, "no memory for a TIFF of %dx%d", t->width, t->height);
 }
 
 /* Computes the elements of a row from their differences. step: number of elements between an element and the one to which its difference refers. */
@@ -192,23 +192,23 @@ static void load_colors(const struct stk_tiff *t, const uint8_t *row, size_t x, 
 	}
 }
 
-/* Loads the first `kept` samples of n pixels, from column x of a chunk's row on, as elements of type dtype_of(t). */
-static void load_pixels(const struct stk_tiff *t, const uint8_t *const *rows, size_t x, int n, uint32_t kept, void *out)
+/* Loads the first `samples` samples of n pixels, from column x of a chunk's row on, as elements of type dtype_of(t). */
+static void load_pixels(const struct stk_tiff *t, const uint8_t *const *rows, size_t x, int n, uint32_t samples, void *out)
 {
 	uint8_t *to8 = out;
 	uint16_t *to16 = out;
 	uint32_t *to32 = out;
 	uint32_t invert = t->photometric == STK_TIFF_WHITE_IS_ZERO ? t->bits == 16 ? 65535 : 255 : 0;
 	for (uint32_t i = 0; i < (uint32_t)n; i++) {
-		for (uint32_t k = 0; k < kept; k++) {
+		for (uint32_t k = 0; k < samples; k++) {
 			uint32_t v = t->separate ? sample_at(t, rows[k], x + i) : sample_at(t, rows[0], (x + i) * t->samples + k);
 			v ^= k == 0 ? invert : 0;
 			if (t->bits == 32)
-				to32[kept * i + k] = v;
+				to32[samples * i + k] = v;
 			else if (t->bits == 16)
-				to16[kept * i + k] = (uint16_t)v;
+				to16[samples * i + k] = (uint16_t)v;
 			else
-				to8[kept * i + k] = (uint8_t)v;
+				to8[samples * i + k] = (uint8_t)v;
 		}
 	}
 }
@@ -226,26 +226,26 @@ static uint32_t samples_kept(const struct stk_tiff *t, enum stk_image_type type)
 	return t->samples > 4 && type != STK_ANY_DATA ? 3 : t->samples;
 }
 
-static void convert(const struct stk_tiff *t, uint32_t kept, const void *pixels, const struct stk_decode *rq, void *to, int n)
+static void convert(const struct stk_tiff *t, uint32_t samples, const void *pixels, const struct stk_decode *rq, void *to, int n)
 {
 	if (rq->type == STK_ANY_DATA && t->photometric != STK_TIFF_PALETTE) /* each sample is converted as gray */
-		stk__convert_row(STK_PIXELS_GRAY, dtype_of(t), pixels, rq->type, rq->dst.dtype, to, n * (int)kept, STK_GRAY_ROUNDED);
+		stk__convert_row(STK_PIXELS_GRAY, dtype_of(t), pixels, rq->type, rq->dst.dtype, to, n * (int)samples, STK_GRAY_ROUNDED);
 	else
-		stk__convert_row(pixels_of(t, kept), dtype_of(t), pixels, rq->type, rq->dst.dtype, to, n, STK_GRAY_ROUNDED);
+		stk__convert_row(pixels_of(t, samples), dtype_of(t), pixels, rq->type, rq->dst.dtype, to, n, STK_GRAY_ROUNDED);
 }
 
 /* Converts columns x0 to x1 - 1 of row y of the image, from a chunk whose upper left pixel is (left, top). */
 static void put_row(const struct stk_tiff *t, const struct unpacked *u, uint32_t left, uint32_t top, int32_t x0, int32_t x1, int32_t y,
 	const struct stk_decode *rq)
 {
-	uint32_t pixels[STK_TIFF_MOST_SAMPLES * CHUNK], kept = samples_kept(t, rq->type);
+	uint32_t pixels[STK_TIFF_MOST_SAMPLES * CHUNK], samples = samples_kept(t, rq->type);
 	const uint8_t *rows[STK_TIFF_MOST_SAMPLES];
 	for (uint32_t p = 0; p < planes_of(t); p++)
 		rows[p] = u->plane[p] + stk__tiff_row_bytes(t) * ((uint32_t)y - top);
 	uint8_t *to = (uint8_t *)rq->dst.data + (y - rq->window.y) * rq->dst.row + (x0 - rq->window.x) * rq->dst.pixel;
 	const uint8_t *first = rows[0] + ((uint32_t)x0 - left) * (size_t)t->samples * (t->bits / 8);
-	if (is_direct(t) && kept == t->samples && (uintptr_t)first % stk_dtype_size(dtype_of(t)) == 0) {
-		convert(t, kept, first, rq, to, x1 - x0);
+	if (is_direct(t) && samples == t->samples && (uintptr_t)first % stk_dtype_size(dtype_of(t)) == 0) {
+		convert(t, samples, first, rq, to, x1 - x0);
 		return;
 	}
 	for (int32_t x = x0; x < x1; x += CHUNK, to += CHUNK * rq->dst.pixel) {
@@ -253,8 +253,8 @@ static void put_row(const struct stk_tiff *t, const struct unpacked *u, uint32_t
 		if (t->photometric == STK_TIFF_PALETTE)
 			load_colors(t, rows[0], (uint32_t)x - left, n, (uint16_t *)pixels);
 		else
-			load_pixels(t, rows, (uint32_t)x - left, n, kept, pixels);
-		convert(t, kept, pixels, rq, to, n);
+			load_pixels(t, rows, (uint32_t)x - left, n, samples, pixels);
+		convert(t, samples, pixels, rq, to, n);
 	}
 }
 
@@ -262,8 +262,8 @@ static enum stk_status decode_chunk(
 	const struct stk_tiff *t, uint64_t column, uint64_t line, struct unpacked *u, const struct stk_decode *rq, struct stk_error *err)
 {
 	const struct stk_rect *w = &rq->window;
-	uint32_t left = (uint32_t)column * t->chunk_width, top = (uint32_t)line * t->chunk_height, below = (uint32_t)t->height - top;
-	u->rows = t->tiled || below > t->chunk_height ? t->chunk_height : below;
+	uint32_t left = (uint32_t)column * t->chunk_width, top = (uint32_t)line * t->chunk_height, rows_left = (uint32_t)t->height - top;
+	u->rows = t->tiled || rows_left > t->chunk_height ? t->chunk_height : rows_left;
 	for (uint32_t p = 0; p < planes_of(t); p++) {
 		enum stk_status s = unpack_plane(t, (p * t->down + line) * t->across + column, p, u, err);
 		if (s)

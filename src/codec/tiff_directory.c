@@ -45,9 +45,9 @@ enum tag {
 
 bool stk__tiff_probe(const uint8_t *data, size_t size)
 {
-	static const uint8_t begins[4][4] = {{'I', 'I', 42, 0}, {'M', 'M', 0, 42}, {'I', 'I', 43, 0}, {'M', 'M', 0, 43}};
+	static const uint8_t signatures[4][4] = {{'I', 'I', 42, 0}, {'M', 'M', 0, 42}, {'I', 'I', 43, 0}, {'M', 'M', 0, 43}};
 	for (int i = 0; i < 4; i++)
-		if (size >= 4 && memcmp(data, begins[i], 4) == 0)
+		if (size >= 4 && memcmp(data, signatures[i], 4) == 0)
 			return true;
 	return false;
 }
@@ -144,18 +144,18 @@ static enum stk_status read_entry(const struct stk_tiff *t, const uint8_t *entry
 {
 	uint32_t tag = stk__get16(entry, t->little);
 	struct stk_tiff_values *values = entry_of(e, tag), v;
-	size_t word = t->big ? 8 : 4;
+	size_t offset_size = t->big ? 8 : 4;
 	v.type = stk__get16(entry + 2, t->little);
-	v.count = get_number(t, entry + 4, word);
-	v.at = entry + 4 + word;
+	v.count = get_number(t, entry + 4, offset_size);
+	v.at = entry + 4 + offset_size;
 	size_t bytes = tag == TAG_ORIENTATION ? stk__exif_type_size(v.type) : size_of_type(v.type);
 	/* If a tag occurs more than once, its first entry counts, as in libtiff. */
 	if (!values || values->count || (tag == TAG_ORIENTATION && !bytes))
 		return STK_OK;
 	if (!bytes)
 		return stk__fail(err, STK_CORRUPT, "a TIFF whose entry %u has type %u, which is not an integer type", tag, v.type);
-	if (v.count > word / bytes) {
-		uint64_t at = get_number(t, v.at, word);
+	if (v.count > offset_size / bytes) {
+		uint64_t at = get_number(t, v.at, offset_size);
 		if (at > t->size || v.count > (t->size - at) / bytes)
 			return stk__fail(err, STK_CORRUPT,
 				"a truncated TIFF: what entry %u of its directory refers to is not in its %zu bytes", tag, t->size);
@@ -167,8 +167,8 @@ static enum stk_status read_entry(const struct stk_tiff *t, const uint8_t *entry
 
 static enum stk_status read_entries(const struct stk_tiff *t, struct entries *e, struct stk_error *err)
 {
-	size_t word = t->big ? 8 : 4, head = t->big ? 8 : 2, bytes = 4 + 2 * word;
-	uint64_t at = t->size >= 16 ? get_number(t, t->data + (t->big ? 8 : 4), word) : UINT64_MAX;
+	size_t offset_size = t->big ? 8 : 4, head = t->big ? 8 : 2, bytes = 4 + 2 * offset_size;
+	uint64_t at = t->size >= 16 ? get_number(t, t->data + (t->big ? 8 : 4), offset_size) : UINT64_MAX;
 	if (at > t->size || t->size - at < head)
 		return stk__fail(err, STK_CORRUPT, "a truncated TIFF: its directory is not in its %zu bytes", t->size);
 	uint64_t count = get_number(t, t->data + at, head);
@@ -200,7 +200,7 @@ static enum stk_status check_compression(uint32_t compression, struct stk_error 
 	static const struct {
 		uint32_t number;
 		const char *name;
-	} others[] = {{2, "CCITT's run lengths"}, {3, "CCITT's fax, group 3"}, {4, "CCITT's fax, group 4"}, {6, "JPEG, the old way"},
+	} unsupported[] = {{2, "CCITT's run lengths"}, {3, "CCITT's fax, group 3"}, {4, "CCITT's fax, group 4"}, {6, "JPEG, the old way"},
 		{7, "JPEG"}, {34712, "JPEG 2000"}, {34887, "LERC"}, {34925, "LZMA"}, {50000, "Zstandard"}, {50001, "WebP"}};
 	switch (compression) {
 	case STK_TIFF_NONE:
@@ -210,10 +210,10 @@ static enum stk_status check_compression(uint32_t compression, struct stk_error 
 	case STK_TIFF_PACKBITS:
 		return STK_OK;
 	}
-	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-		if (others[i].number == compression)
+	for (size_t i = 0; i < sizeof unsupported / sizeof *unsupported; i++)
+		if (unsupported[i].number == compression)
 			return stk__fail(err, STK_UNSUPPORTED,
-				"a TIFF compressed by %s; save it uncompressed, or by LZW, deflate or PackBits", others[i].name);
+				"a TIFF compressed by %s; save it uncompressed, or by LZW, deflate or PackBits", unsupported[i].name);
 	return stk__fail(
 		err, STK_UNSUPPORTED, "a TIFF of compression %u; save it uncompressed, or by LZW, deflate or PackBits", compression);
 }
@@ -226,7 +226,7 @@ static enum stk_status check_photometric(uint32_t photometric, struct stk_error 
 	static const struct {
 		uint32_t number;
 		const char *name;
-	} others[] = {{4, "a transparency mask"}, {6, "YCbCr"}, {8, "CIE L*a*b*"}, {9, "ICC L*a*b*"}, {10, "ITU L*a*b*"},
+	} unsupported[] = {{4, "a transparency mask"}, {6, "YCbCr"}, {8, "CIE L*a*b*"}, {9, "ICC L*a*b*"}, {10, "ITU L*a*b*"},
 		{32803, "a colour filter array (a camera's raw data)"}, {32844, "LogL"}, {32845, "LogLuv"},
 		{34892, "linear raw data of a camera"}};
 	if (photometric <= STK_TIFF_PALETTE || photometric == STK_TIFF_CMYK)
@@ -234,10 +234,10 @@ static enum stk_status check_photometric(uint32_t photometric, struct stk_error 
 	if (photometric == UINT32_MAX)
 		return stk__fail(
 			err, STK_CORRUPT, "a TIFF that does not say what its samples are (PhotometricInterpretation); save it again");
-	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-		if (others[i].number == photometric)
-			return stk__fail(err, STK_UNSUPPORTED, "a TIFF of %s (photometric interpretation %u); " SAVE_AS, others[i].name,
-				photometric);
+	for (size_t i = 0; i < sizeof unsupported / sizeof *unsupported; i++)
+		if (unsupported[i].number == photometric)
+			return stk__fail(err, STK_UNSUPPORTED, "a TIFF of %s (photometric interpretation %u); " SAVE_AS,
+				unsupported[i].name, photometric);
 	return stk__fail(err, STK_UNSUPPORTED, "a TIFF of photometric interpretation %u; " SAVE_AS, photometric);
 }
 
@@ -338,11 +338,11 @@ static enum stk_status place_chunks(struct stk_tiff *t, const struct entries *e,
 	if (t->tiled && t->across * t->down > (MOST_TILE_PIXELS + 3 * width * height) / pixels + 1)
 		return stk__fail(err, STK_LIMIT, "a TIFF of tiles of %u x %u pixels, most of them outside the image", t->chunk_width,
 			t->chunk_height);
-	uint64_t planes = t->separate ? t->samples : 1, known = t->offsets.count;
-	if (t->counts.count && t->counts.count < known)
-		known = t->counts.count;
-	if (t->across * t->down > known / planes)
-		return stk__fail(err, STK_CORRUPT, "a TIFF that gives the places of only %llu of its %llu %s", (unsigned long long)known,
+	uint64_t planes = t->separate ? t->samples : 1, listed = t->offsets.count;
+	if (t->counts.count && t->counts.count < listed)
+		listed = t->counts.count;
+	if (t->across * t->down > listed / planes)
+		return stk__fail(err, STK_CORRUPT, "a TIFF that gives the places of only %llu of its %llu %s", (unsigned long long)listed,
 			(unsigned long long)(t->across * t->down * planes), t->tiled ? "tiles" : "strips");
 	return STK_OK;
 }

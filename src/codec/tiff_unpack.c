@@ -18,7 +18,7 @@ struct stk_tiff_unpacker {
 	struct stk_arena *scratch;
 	const struct stk_cancel *cancel;
 	/* Numbers of bytes: in the file; read for chunks so far, where bytes that chunks share count for each; unpacked so far. */
-	uint64_t size, read, made;
+	uint64_t size, read, written;
 	struct lzw lzw;
 };
 
@@ -30,7 +30,7 @@ struct stk_tiff_unpacker *stk__tiff_unpacker_make(struct stk_arena *scratch, siz
 	u->scratch = scratch;
 	u->cancel = cancel;
 	u->size = size;
-	u->read = u->made = 0;
+	u->read = u->written = 0;
 	for (int c = 0; c < CLEAR; c++) {
 		u->lzw.length[c] = 1;
 		u->lzw.first[c] = u->lzw.last[c] = (uint8_t)c;
@@ -41,22 +41,22 @@ struct stk_tiff_unpacker *stk__tiff_unpacker_make(struct stk_arena *scratch, siz
 /* ---- PackBits ---- */
 
 /* Unpacks PackBits until `to` is full, the data end, or the work is cancelled. Returns the number of bytes written. */
-static size_t unpack_bits(struct stk_tiff_unpacker *u, const uint8_t *from, size_t size, uint8_t *to, size_t need)
+static size_t unpack_bits(struct stk_tiff_unpacker *u, const uint8_t *from, size_t size, uint8_t *to, size_t capacity)
 {
-	size_t at = 0, made = 0;
-	while (at < size && made < need && !stk__cancelled(u->cancel)) {
+	size_t at = 0, written = 0;
+	while (at < size && written < capacity && !stk__cancelled(u->cancel)) {
 		uint8_t head = from[at++];
 		size_t n = head < 128 ? head + 1u : 257u - head;
 		if (head == 128)
 			continue;
 		if (at == size)
 			break;
-		for (size_t i = 0; i < n && made < need && at < size; i++)
-			to[made++] = from[head < 128 ? at++ : at];
+		for (size_t i = 0; i < n && written < capacity && at < size; i++)
+			to[written++] = from[head < 128 ? at++ : at];
 		at += head >= 128;
 	}
 	u->read += at;
-	return made;
+	return written;
 }
 
 /* ---- LZW ---- */
@@ -90,38 +90,38 @@ static void put_string(const struct lzw *l, uint32_t code, uint8_t *to, size_t c
 }
 
 /* Unpacks LZW. Returns the number of bytes written to `to` before the data ended or turned out to be damaged. */
-static size_t unpack_lzw(struct stk_tiff_unpacker *u, const uint8_t *from, size_t size, uint8_t *to, size_t need)
+static size_t unpack_lzw(struct stk_tiff_unpacker *u, const uint8_t *from, size_t size, uint8_t *to, size_t capacity)
 {
 	struct lzw *l = &u->lzw;
 	struct codes c = {.from = from, .size = size};
-	uint32_t width = 9, next = FIRST, code, before = END; /* END stands for "no previous code" */
-	size_t made = 0;
-	for (uint32_t n = 1; made < need && take_code(&c, width, &code) && code != END; n++) {
+	uint32_t width = 9, next = FIRST, code, previous = END; /* END stands for "no previous code" */
+	size_t written = 0;
+	for (uint32_t n = 1; written < capacity && take_code(&c, width, &code) && code != END; n++) {
 		if (n % CODES == 0 && stk__cancelled(u->cancel))
 			break;
 		if (code == CLEAR) {
 			width = 9;
 			next = FIRST;
-			before = END;
+			previous = END;
 			continue;
 		}
-		if (before == END ? code >= CLEAR : code > next)
+		if (previous == END ? code >= CLEAR : code > next)
 			break;
-		if (before != END && next < CODES) {
-			l->prefix[next] = (uint16_t)before;
-			l->length[next] = (uint16_t)(l->length[before] + 1);
-			l->first[next] = l->first[before];
-			l->last[next] = l->first[code == next ? before : code];
+		if (previous != END && next < CODES) {
+			l->prefix[next] = (uint16_t)previous;
+			l->length[next] = (uint16_t)(l->length[previous] + 1);
+			l->first[next] = l->first[previous];
+			l->last[next] = l->first[code == next ? previous : code];
 			next++;
 		}
-		put_string(l, code, to + made, need - made);
-		made += l->length[code];
-		before = code;
+		put_string(l, code, to + written, capacity - written);
+		written += l->length[code];
+		previous = code;
 		/* In TIFF, codes become longer one code earlier than necessary. */
 		width = next >= 2047 ? 12 : next >= 1023 ? 11 : next >= 511 ? 10 : 9;
 	}
 	u->read += c.at;
-	return made < need ? made : need;
+	return written < capacity ? written : capacity;
 }
 
 /* ---- deflate ---- */
@@ -137,14 +137,14 @@ static void zlib_free(voidpf arena, voidpf address)
 	(void)address;
 }
 
-/* Unpacks deflate. Returns zlib's status, which is also an error if the checksum is wrong. *made: set to the number of bytes written. */
-static int unpack_deflate(struct stk_tiff_unpacker *u, const uint8_t *from, size_t size, uint8_t *to, size_t need, size_t *made)
+/* Unpacks deflate. Returns zlib's status, which is also an error if the checksum is wrong. *written: set to the number of bytes written. */
+static int unpack_deflate(struct stk_tiff_unpacker *u, const uint8_t *from, size_t size, uint8_t *to, size_t capacity, size_t *written)
 {
 	struct stk_arena_mark mark = stk__arena_mark(u->scratch);
 	z_stream z = {.zalloc = zlib_take, .zfree = zlib_free, .opaque = u->scratch, .next_in = from, .avail_in = (uInt)size};
 	z.next_out = to;
 	int code = inflateInit(&z);
-	for (size_t left = need; code == Z_OK && !stk__cancelled(u->cancel);) {
+	for (size_t left = capacity; code == Z_OK && !stk__cancelled(u->cancel);) {
 		z.avail_out = (uInt)(left < PIECE ? left : PIECE);
 		left -= z.avail_out;
 		code = inflate(&z, left ? Z_NO_FLUSH : Z_FINISH);
@@ -152,7 +152,7 @@ static int unpack_deflate(struct stk_tiff_unpacker *u, const uint8_t *from, size
 			break;
 	}
 	inflateEnd(&z);
-	*made = (size_t)(z.next_out - to);
+	*written = (size_t)(z.next_out - to);
 	u->read += z.total_in;
 	stk__arena_release(u->scratch, mark);
 	return code;
@@ -162,25 +162,25 @@ enum stk_status stk__tiff_unpack(struct stk_tiff_unpacker *u, uint32_t compressi
 	size_t need, struct stk_error *err)
 {
 	int code = Z_OK;
-	size_t made;
+	size_t written;
 	if (size > UINT32_MAX || need > UINT32_MAX) /* zlib's counters have 32 bits */
 		return stk__fail(err, STK_UNSUPPORTED, "a TIFF with a strip or tile of 4 GiB or more; save it in smaller strips");
 	if (compression == STK_TIFF_LZW && size >= 2 && from[0] == 0 && (from[1] & 1))
 		return stk__fail(err, STK_UNSUPPORTED, "a TIFF of LZW as before revision 6.0; save it again");
 	if (compression == STK_TIFF_LZW)
-		made = unpack_lzw(u, from, size, to, need);
+		written = unpack_lzw(u, from, size, to, need);
 	else if (compression == STK_TIFF_PACKBITS)
-		made = unpack_bits(u, from, size, to, need);
+		written = unpack_bits(u, from, size, to, need);
 	else
-		code = unpack_deflate(u, from, size, to, need, &made);
-	u->made += made;
+		code = unpack_deflate(u, from, size, to, need, &written);
+	u->written += written;
 	if (code == Z_MEM_ERROR)
 		return stk__fail(err, STK_NO_MEMORY, "no memory for a TIFF's decompressor");
-	if (u->read > 2 * (u->size + u->made))
+	if (u->read > 2 * (u->size + u->written))
 		return stk__fail(err, STK_LIMIT, "a TIFF of %llu bytes whose strips or tiles share bytes that unpack to next to nothing",
 			(unsigned long long)u->size);
-	if (made < need || code == Z_DATA_ERROR)
-		return stk__fail(err, STK_CORRUPT, "a damaged TIFF: a strip or tile unpacks to %zu of %zu bytes%s", made, need,
+	if (written < need || code == Z_DATA_ERROR)
+		return stk__fail(err, STK_CORRUPT, "a damaged TIFF: a strip or tile unpacks to %zu of %zu bytes%s", written, need,
 			code == Z_DATA_ERROR ? ", and zlib finds it damaged" : "");
 	return STK_OK;
 }

@@ -28,7 +28,7 @@ struct webp {
 	size_t size;
 	int32_t width, height, orientation;
 	bool alpha, lossless;
-	bool whole; /* the file is as long as its header says */
+	bool complete; /* the file is as long as its header says */
 };
 
 struct chunk {
@@ -114,7 +114,7 @@ static enum stk_status read_webp(struct webp *w, const uint8_t *data, size_t siz
 	w->height = f.height;
 	w->alpha = flags & FLAG_ANIMATION ? flags & FLAG_ALPHA : f.has_alpha;
 	w->lossless = f.format != 1;
-	w->whole = stk__get32(data + 4, true) <= size - 8;
+	w->complete = stk__get32(data + 4, true) <= size - 8;
 	if (flags & FLAG_EXIF)
 		w->orientation = find_orientation(data, size);
 	return STK_OK;
@@ -215,7 +215,7 @@ static enum stk_status webp_decode(struct stk_decoder *d, const struct stk_decod
 		return s;
 	if (w.width != rq->info->width || w.height != rq->info->height)
 		return stk__fail(err, STK_INVALID, "the image's info was read from another image");
-	if (!w.whole && !d->limits.lenient)
+	if (!w.complete && !d->limits.lenient)
 		return stk__fail(err, STK_CORRUPT, "a truncated WebP: it says that it has more than its %zu bytes", rq->size);
 	size_t library = library_bytes(&w);
 	if (!stk__arena_charge(d->scratch, library))

@@ -104,9 +104,9 @@ static void part_empty(struct stk_jpeg_gpu *d, struct part *p)
  * because freeing the old pinned memory waits for all work of the GPU. */
 static uint32_t grown(uint32_t has, uint32_t need, uint64_t usual)
 {
-	uint64_t more = need + (uint64_t)need / 2;
-	more = more > usual ? more : usual;
-	return has >= need ? has : more < UINT32_MAX ? (uint32_t)more : UINT32_MAX;
+	uint64_t larger = need + (uint64_t)need / 2;
+	larger = larger > usual ? larger : usual;
+	return has >= need ? has : larger < UINT32_MAX ? (uint32_t)larger : UINT32_MAX;
 }
 
 static bool part_holds(const struct part *p, const struct stk_jpeg_gpu_limits *need)
@@ -122,14 +122,14 @@ static struct stk_jpeg_gpu_limits choose_limits(struct stk_jpeg_gpu *d, const st
 	/* The needs of a usual image. TABLES is for the Huffman tables that the JPEG standard gives as examples. */
 	enum { BYTES = 32 << 10, BLOCKS = 1024, TABLES = 5376, TAPS = 4096 };
 	pthread_mutex_lock(&d->lock);
-	struct stk_jpeg_gpu_limits *room = &d->limits;
-	uint64_t images = room->files.images = grown(room->files.images, need->files.images, 0);
-	room->files.bytes = grown(room->files.bytes, need->files.bytes, BYTES * images);
-	room->files.blocks = grown(room->files.blocks, need->files.blocks, BLOCKS * images);
-	room->files.scans = grown(room->files.scans, need->files.scans, 0);
-	room->files.tables = grown(room->files.tables, need->files.tables, TABLES * images);
-	room->taps = grown(room->taps, need->taps, TAPS * images);
-	struct stk_jpeg_gpu_limits chosen = *room;
+	struct stk_jpeg_gpu_limits *limits = &d->limits;
+	uint64_t images = limits->files.images = grown(limits->files.images, need->files.images, 0);
+	limits->files.bytes = grown(limits->files.bytes, need->files.bytes, BYTES * images);
+	limits->files.blocks = grown(limits->files.blocks, need->files.blocks, BLOCKS * images);
+	limits->files.scans = grown(limits->files.scans, need->files.scans, 0);
+	limits->files.tables = grown(limits->files.tables, need->files.tables, TABLES * images);
+	limits->taps = grown(limits->taps, need->taps, TAPS * images);
+	struct stk_jpeg_gpu_limits chosen = *limits;
 	pthread_mutex_unlock(&d->lock);
 	return chosen;
 }
@@ -141,21 +141,21 @@ static enum stk_status part_reserve(struct stk_jpeg_gpu *d, struct part *p, stru
 	if (part_holds(p, need))
 		return STK_OK;
 	part_empty(d, p);
-	struct stk_jpeg_gpu_limits room = choose_limits(d, need);
-	struct sizes z = sizes_of(&room);
-	struct stk_pass_gpu_limits passes = pass_limits(&room);
+	struct stk_jpeg_gpu_limits limits = choose_limits(d, need);
+	struct sizes z = sizes_of(&limits);
+	struct stk_pass_gpu_limits passes = pass_limits(&limits);
 	p->pass_tables = aligned(z.decode.tables);
 	enum stk_status s = stk__gpu_host_alloc(d->dev, p->pass_tables + z.passes.tables, (void **)&p->tables, err);
 	if (!s)
-		s = stk__gpu_host_alloc(d->dev, sizeof *p->flags * room.files.images, (void **)&p->flags, err);
+		s = stk__gpu_host_alloc(d->dev, sizeof *p->flags * limits.files.images, (void **)&p->flags, err);
 	if (!s)
-		s = stk__jpeg_gpu_plan_create(&room.files, p->tables, &p->plan, err);
+		s = stk__jpeg_gpu_plan_create(&limits.files, p->tables, &p->plan, err);
 	if (!s)
 		s = stk__pass_gpu_create(&passes, p->tables + p->pass_tables, &p->passes, err);
 	if (s)
 		part_empty(d, p);
 	else
-		p->limits = room;
+		p->limits = limits;
 	return s;
 }
 
@@ -227,26 +227,26 @@ void stk__jpeg_gpu_batch_destroy(struct stk_jpeg_gpu_batch *b)
 
 /* ---- parts ---- */
 
-static void add_need(struct stk_jpeg_gpu_limits *sum, const struct stk_jpeg_gpu_limits *more)
+static void add_need(struct stk_jpeg_gpu_limits *sum, const struct stk_jpeg_gpu_limits *other)
 {
-	sum->files.images = stk__jpeg_gpu_add_up(sum->files.images, more->files.images);
-	sum->files.bytes = stk__jpeg_gpu_add_up(sum->files.bytes, more->files.bytes);
-	sum->files.blocks = stk__jpeg_gpu_add_up(sum->files.blocks, more->files.blocks);
-	sum->files.scans = stk__jpeg_gpu_add_up(sum->files.scans, more->files.scans);
-	sum->files.tables = stk__jpeg_gpu_add_up(sum->files.tables, more->files.tables);
-	sum->taps = stk__jpeg_gpu_add_up(sum->taps, more->taps);
+	sum->files.images = stk__jpeg_gpu_add_up(sum->files.images, other->files.images);
+	sum->files.bytes = stk__jpeg_gpu_add_up(sum->files.bytes, other->files.bytes);
+	sum->files.blocks = stk__jpeg_gpu_add_up(sum->files.blocks, other->files.blocks);
+	sum->files.scans = stk__jpeg_gpu_add_up(sum->files.scans, other->files.scans);
+	sum->files.tables = stk__jpeg_gpu_add_up(sum->files.tables, other->files.tables);
+	sum->taps = stk__jpeg_gpu_add_up(sum->taps, other->taps);
 }
 
 static struct part *add_part(struct stk_jpeg_gpu_batch *b, int first)
 {
 	if (b->n_parts == b->parts_capacity) {
-		int room = b->parts_capacity ? 2 * b->parts_capacity : 4;
-		struct part *more = stk__realloc(b->parts, (size_t)room * sizeof *more);
-		if (!more)
+		int capacity = b->parts_capacity ? 2 * b->parts_capacity : 4;
+		struct part *grown = stk__realloc(b->parts, (size_t)capacity * sizeof *grown);
+		if (!grown)
 			return NULL;
-		memset(more + b->parts_capacity, 0, (size_t)(room - b->parts_capacity) * sizeof *more);
-		b->parts = more;
-		b->parts_capacity = room;
+		memset(grown + b->parts_capacity, 0, (size_t)(capacity - b->parts_capacity) * sizeof *grown);
+		b->parts = grown;
+		b->parts_capacity = capacity;
 	}
 	struct part *p = &b->parts[b->n_parts++];
 	p->first = first;
@@ -284,7 +284,7 @@ static enum stk_status choose_share(
 	return STK_OK;
 }
 
-static enum stk_status cut(struct stk_jpeg_gpu_batch *b, const struct stk_jpeg_gpu_item *items, int n, struct stk_error *err)
+static enum stk_status split_into_parts(struct stk_jpeg_gpu_batch *b, const struct stk_jpeg_gpu_item *items, int n, struct stk_error *err)
 {
 	struct part *p = NULL;
 	size_t share;
@@ -294,16 +294,16 @@ static enum stk_status cut(struct stk_jpeg_gpu_batch *b, const struct stk_jpeg_g
 		b->flag[i] = NULL;
 		if (b->file_offset[i] == STK_JPEG_GPU_NONE)
 			continue;
-		struct stk_jpeg_gpu_limits with = items[i].need;
+		struct stk_jpeg_gpu_limits total = items[i].need;
 		if (p)
-			add_need(&with, &p->need);
-		if (!p || stk__jpeg_gpu_bytes(&with) > share) {
+			add_need(&total, &p->need);
+		if (!p || stk__jpeg_gpu_bytes(&total) > share) {
 			p = add_part(b, i);
-			with = items[i].need;
+			total = items[i].need;
 		}
 		if (!p)
 			return stk__fail(err, STK_NO_MEMORY, "out of memory");
-		p->need = with;
+		p->need = total;
 		p->count = i + 1 - p->first;
 	}
 	return s;
@@ -319,14 +319,14 @@ static enum stk_status copy_files(const struct stk_jpeg_gpu_batch *b, const stru
 	size_t used = RAW_SLACK;
 	for (int i = p->first, j, end = p->first + p->count; i < end; i = j) {
 		const uint8_t *from = items[i].data, *to = from + items[i].size;
-		size_t room = p->sizes.files.raw - RAW_SLACK - used;
-		if (b->file_offset[i] == STK_JPEG_GPU_NONE || items[i].size > room) {
+		size_t capacity = p->sizes.files.raw - RAW_SLACK - used;
+		if (b->file_offset[i] == STK_JPEG_GPU_NONE || items[i].size > capacity) {
 			b->file_offset[i] = STK_JPEG_GPU_NONE;
 			j = i + 1;
 			continue;
 		}
 		for (j = i + 1; j < end && items[j].data >= to && items[j].data - to <= STK_JPEG_GPU_GAP &&
-				(size_t)(items[j].data - from) + items[j].size <= room && b->file_offset[j] != STK_JPEG_GPU_NONE;
+				(size_t)(items[j].data - from) + items[j].size <= capacity && b->file_offset[j] != STK_JPEG_GPU_NONE;
 			j++)
 			to = items[j].data + items[j].size;
 		for (int k = i; k < j; k++)
@@ -340,9 +340,9 @@ static enum stk_status copy_files(const struct stk_jpeg_gpu_batch *b, const stru
 	return STK_OK;
 }
 
-static struct stk_jpeg_gpu_file file_of(const struct stk_jpeg_gpu_item *it, uint32_t place)
+static struct stk_jpeg_gpu_file file_of(const struct stk_jpeg_gpu_item *it, uint32_t raw_offset)
 {
-	return (struct stk_jpeg_gpu_file){it->data, it->size, it->header, it->window, place, it->type, it->max_scans};
+	return (struct stk_jpeg_gpu_file){it->data, it->size, it->header, it->window, raw_offset, it->type, it->max_scans};
 }
 
 /* Returns whether the GPU can run the item's pass on the decoded image, which is uint8 with the image type's number of channels. */
@@ -386,9 +386,9 @@ static void plan_items(
 	for (int i = p->first; i < p->first + p->count; i++) {
 		uint32_t index, at = b->file_offset[i];
 		struct stk_jpeg_gpu_file file = file_of(&items[i], at);
-		bool taken = at != STK_JPEG_GPU_NONE && pass_can_read(&items[i]) && stk__jpeg_gpu_plan_add(p->plan, &file, &index) &&
-			     plan_pass(p, &items[i], index);
-		b->flag[i] = taken ? &p->flags[index] : NULL;
+		bool accepted = at != STK_JPEG_GPU_NONE && pass_can_read(&items[i]) && stk__jpeg_gpu_plan_add(p->plan, &file, &index) &&
+				plan_pass(p, &items[i], index);
+		b->flag[i] = accepted ? &p->flags[index] : NULL;
 	}
 }
 
@@ -468,8 +468,8 @@ static enum stk_status submit_part(
 		return STK_NO_MEMORY;
 	p->stream = stream->number;
 	s = run_part(b, p, stream, items, err);
-	enum stk_status given = stk__jpeg_gpu_streams_give(d->streams, stream, s ? NULL : err);
-	return s ? s : given;
+	enum stk_status give_status = stk__jpeg_gpu_streams_give(d->streams, stream, s ? NULL : err);
+	return s ? s : give_status;
 }
 
 static enum stk_status grow_parts(struct stk_jpeg_gpu_batch *b, int n, struct stk_error *err)
@@ -478,9 +478,9 @@ static enum stk_status grow_parts(struct stk_jpeg_gpu_batch *b, int n, struct st
 		return STK_OK;
 	const uint32_t **flag = stk__realloc(b->flag, (size_t)n * sizeof *flag);
 	b->flag = flag ? flag : b->flag;
-	uint32_t *place = stk__realloc(b->file_offset, (size_t)n * sizeof *place);
-	b->file_offset = place ? place : b->file_offset;
-	if (!flag || !place)
+	uint32_t *file_offset = stk__realloc(b->file_offset, (size_t)n * sizeof *file_offset);
+	b->file_offset = file_offset ? file_offset : b->file_offset;
+	if (!flag || !file_offset)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory");
 	b->items_capacity = n;
 	return STK_OK;
@@ -490,7 +490,7 @@ enum stk_status stk__jpeg_gpu_submit(struct stk_jpeg_gpu_batch *b, const struct 
 {
 	enum stk_status s = grow_parts(b, n, err);
 	if (!s)
-		s = cut(b, items, n, err);
+		s = split_into_parts(b, items, n, err);
 	for (int i = 0; i < b->n_parts && !s; i++)
 		s = submit_part(b, &b->parts[i], items, err);
 	return s;

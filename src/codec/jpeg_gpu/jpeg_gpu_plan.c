@@ -142,11 +142,11 @@ static int list_pairs(const struct stk_jpeg_header *h, struct stk_jpeg_gpu_pair 
 {
 	int n = 0;
 	for (int c = 0; c < h->components; c++) {
-		int same = 0;
-		while (same < c && (h->component[same].dc != h->component[c].dc || h->component[same].ac != h->component[c].ac))
-			same++;
-		pair_of[c] = same < c ? pair_of[same] : (uint32_t)n;
-		if (same == c)
+		int match = 0;
+		while (match < c && (h->component[match].dc != h->component[c].dc || h->component[match].ac != h->component[c].ac))
+			match++;
+		pair_of[c] = match < c ? pair_of[match] : (uint32_t)n;
+		if (match == c)
 			pairs[n++] = (struct stk_jpeg_gpu_pair){&h->tables.dc[h->component[c].dc], &h->tables.ac[h->component[c].ac]};
 	}
 	return n;
@@ -233,10 +233,10 @@ static bool add_intervals(struct stk_jpeg_gpu_plan *p, const struct stk_jpeg_gpu
 	const uint8_t *at = f->data + scan->offset, *end = at + scan->size;
 	for (uint64_t mcu = 0, number = 0; mcu < stop; mcu += interval, number++) {
 		uint64_t mcus = stop - mcu < interval ? stop - mcu : interval;
-		bool more = mcu + interval < total;
-		const uint8_t *marker = more ? stk__jpeg_find_marker(at, end) : NULL, *to = marker ? marker : end;
+		bool continues = mcu + interval < total;
+		const uint8_t *marker = continues ? stk__jpeg_find_marker(at, end) : NULL, *to = marker ? marker : end;
 		bool last = mcu + interval >= stop;
-		if ((more && !marker) || (!last && marker[1] != 0xd0 + (number & 7)))
+		if ((continues && !marker) || (!last && marker[1] != 0xd0 + (number & 7)))
 			return false;
 		struct stk_jpeg_gpu_bitstream s = {.image = image,
 			.src = f->raw + (uint32_t)(at - f->data),

@@ -17,7 +17,7 @@ struct walk {
 	struct stk_jpeg_gpu_script_size size;
 	struct stk_jpeg_gpu_scan scan; /* the current scan */
 	size_t begin;                  /* offset of the scan's entropy-coded bytes in the file */
-	uint32_t ready[3][64];         /* [component][coefficient]: minimum delay of the coefficient's next scan, in rows of MCUs */
+	uint32_t min_delay[3][64];     /* [component][coefficient]: minimum delay of the coefficient's next scan, in rows of MCUs */
 };
 
 /* libjpeg uses the quantisation table that is defined when a component's first scan begins. Here that is always the table at the file's first scan, since
@@ -77,12 +77,12 @@ static void delay(struct walk *w, const struct stk_jpeg_header *h)
 	struct stk_jpeg_gpu_scan *s = &w->scan;
 	for (int i = 0; i < h->scan_components; i++)
 		for (int k = h->spectral_start; k <= h->spectral_end; k++) {
-			uint32_t ready = w->ready[h->scan_order[i]][k];
+			uint32_t ready = w->min_delay[h->scan_order[i]][k];
 			s->delay = ready > s->delay ? ready : s->delay;
 		}
 	for (int i = 0; i < h->scan_components; i++)
 		for (int k = h->spectral_start; k <= h->spectral_end; k++)
-			w->ready[h->scan_order[i]][k] = s->delay + 1;
+			w->min_delay[h->scan_order[i]][k] = s->delay + 1;
 	uint32_t steps = s->delay + w->script->mcu_rows;
 	w->size.steps = steps > w->size.steps ? steps : w->size.steps;
 }
@@ -132,10 +132,10 @@ static bool add_bitstreams(struct walk *w, size_t end_of_scan)
 	if ((all + interval - 1) / interval * MIN_INTERVAL > script->file->size && interval < all)
 		return false;
 	for (uint64_t unit = 0, number = 0; unit < needed; unit += interval, number++) {
-		bool more = unit + interval < all;
-		const uint8_t *marker = more ? stk__jpeg_find_marker(at, end) : NULL, *to = marker ? marker : end;
+		bool continues = unit + interval < all;
+		const uint8_t *marker = continues ? stk__jpeg_find_marker(at, end) : NULL, *to = marker ? marker : end;
 		bool last = unit + interval >= needed;
-		if ((more && !marker) || (!last && marker[1] != 0xd0 + (number & 7)))
+		if ((continues && !marker) || (!last && marker[1] != 0xd0 + (number & 7)))
 			return false;
 		struct stk_jpeg_gpu_bitstream s = {
 			.src = script->file->raw + (uint32_t)(at - script->file->data), .src_size = (uint32_t)(to - at), .last = last};
@@ -157,7 +157,7 @@ static bool close_scan(struct walk *w, size_t end)
 	return true;
 }
 
-static bool meet(void *user, const struct stk_jpeg_header *h)
+static bool visit_scan(void *user, const struct stk_jpeg_header *h)
 {
 	struct walk *w = user;
 	if ((w->begin && !close_scan(w, h->scan_offset)) || !tables_usable(h))
@@ -173,7 +173,7 @@ bool stk__jpeg_gpu_script_plan(const struct stk_jpeg_gpu_script *script, struct 
 	struct walk w = {.script = script};
 	int most = f->max_scans > 0 && f->max_scans < STK_JPEG_GPU_MAX_SCANS ? f->max_scans : STK_JPEG_GPU_MAX_SCANS;
 	size_t end;
-	if (!stk__jpeg_find_eoi(f->data, f->size, &h, &end) || !stk__jpeg_script_walk(f->data, f->size, &h, most, meet, &w) ||
+	if (!stk__jpeg_find_eoi(f->data, f->size, &h, &end) || !stk__jpeg_script_walk(f->data, f->size, &h, most, visit_scan, &w) ||
 		!close_scan(&w, end))
 		return false;
 	*size = w.size;

@@ -13,7 +13,7 @@ struct stk_jpeg_gpu_streams {
 	pthread_cond_t returned_cond;
 	size_t most, part;
 	int n_made, n_allowed; /* number of streams that have memory, and of streams that may get memory */
-	int64_t turns;
+	int64_t returns;
 	struct stk_jpeg_gpu_stream stream[MOST];
 };
 
@@ -44,7 +44,7 @@ enum stk_status stk__jpeg_gpu_streams_create(
 }
 
 /* Waits until the stream has no work in flight, and frees its memory. */
-static void empty(struct stk_jpeg_gpu_streams *all, struct stk_jpeg_gpu_stream *stream)
+static void free_memory(struct stk_jpeg_gpu_streams *all, struct stk_jpeg_gpu_stream *stream)
 {
 	if (stream->memory && stk__gpu_stream_sync(all->dev, stream->cuda, NULL)) {
 		/* If this fails, the stream's work has failed too, but the memory is still released. */
@@ -63,7 +63,7 @@ void stk__jpeg_gpu_streams_destroy(struct stk_jpeg_gpu_streams *all)
 	if (!all)
 		return;
 	for (int i = 0; i < MOST; i++) {
-		empty(all, &all->stream[i]);
+		free_memory(all, &all->stream[i]);
 		stk__gpu_event_destroy(all->dev, all->stream[i].done);
 		stk__gpu_stream_destroy(all->dev, all->stream[i].cuda);
 	}
@@ -100,11 +100,11 @@ static size_t largest_of(size_t a, size_t b)
 /* Returns the size in bytes of the parts of a batch: an even share of the batch and a little more, unless the streams' memory is too small or a file needs
  * more. Many small parts in flight are better than few large ones, since the end of each part's synchronisation is serial, and other parts can run
  * meanwhile. But a part has at least FLOOR bytes, since reallocating the streams' memory waits for all work of the GPU. */
-static size_t wanted(const struct stk_jpeg_gpu_streams *all, size_t batch, size_t largest)
+static size_t part_size(const struct stk_jpeg_gpu_streams *all, size_t batch, size_t largest)
 {
 	enum { FLOOR = 16 << 20 };
-	size_t even = all->most / MOST, parts = batch / (even + 1) + 1, share = batch / parts;
-	size_t part = least(largest_of(share + share / 16, FLOOR), even);
+	size_t even_share = all->most / MOST, parts = batch / (even_share + 1) + 1, share = batch / parts;
+	size_t part = least(largest_of(share + share / 16, FLOOR), even_share);
 	return least(largest_of(part, largest), all->most);
 }
 
@@ -131,8 +131,8 @@ enum stk_status stk__jpeg_gpu_streams_fit(
 			continue;
 		}
 		for (int i = 0; i < MOST; i++)
-			empty(all, &all->stream[i]);
-		all->part = wanted(all, batch, largest);
+			free_memory(all, &all->stream[i]);
+		all->part = part_size(all, batch, largest);
 		all->n_allowed = all->most / all->part < MOST ? (int)(all->most / all->part) : MOST;
 		all->n_made = 0;
 	}
@@ -144,15 +144,16 @@ enum stk_status stk__jpeg_gpu_streams_fit(
 /* ---- taking and giving back streams ---- */
 
 /* Allocates the stream's memory for a part. Fills all of it with zeros, since kernels read whole words, including a few ignored bytes after their input. */
-static enum stk_status make(struct stk_jpeg_gpu_streams *all, struct stk_jpeg_gpu_stream *stream, size_t size, struct stk_error *err)
+static enum stk_status create_stream(
+	struct stk_jpeg_gpu_streams *all, struct stk_jpeg_gpu_stream *stream, size_t size, struct stk_error *err)
 {
 	enum stk_status s = stk__gpu_alloc(all->dev, size, &stream->memory, err);
 	if (!s && (s = stk__gpu_fill(all->dev, stream->cuda, stream->memory, 0, size, err)))
-		empty(all, stream);
+		free_memory(all, stream);
 	return s;
 }
 
-static bool idle(struct stk_jpeg_gpu_streams *all, const struct stk_jpeg_gpu_stream *stream)
+static bool is_idle(struct stk_jpeg_gpu_streams *all, const struct stk_jpeg_gpu_stream *stream)
 {
 	bool done = false;
 	return !stk__gpu_event_query(all->dev, stream->done, &done, NULL) && done;
@@ -174,8 +175,8 @@ struct stk_jpeg_gpu_stream *stk__jpeg_gpu_streams_take(struct stk_jpeg_gpu_strea
 	pthread_mutex_lock(&all->lock);
 	for (;;) {
 		stream = oldest(all);
-		if (all->n_made < all->n_allowed && (!stream || !idle(all, stream))) {
-			if (!make(all, &all->stream[all->n_made], all->part, err)) {
+		if (all->n_made < all->n_allowed && (!stream || !is_idle(all, stream))) {
+			if (!create_stream(all, &all->stream[all->n_made], all->part, err)) {
 				stream = &all->stream[all->n_made++];
 				break;
 			}
@@ -200,7 +201,7 @@ enum stk_status stk__jpeg_gpu_streams_give(struct stk_jpeg_gpu_streams *all, str
 	enum stk_status s = stk__gpu_event_record(all->dev, stream->done, stream->cuda, err);
 	pthread_mutex_lock(&all->lock);
 	stream->in_use = false;
-	stream->return_number = ++all->turns;
+	stream->return_number = ++all->returns;
 	pthread_cond_broadcast(&all->returned_cond);
 	pthread_mutex_unlock(&all->lock);
 	return s;
