@@ -15,7 +15,7 @@ struct reader {
 	bool ended;
 };
 
-static uint32_t take(struct reader *r, int n)
+static uint32_t read_bits(struct reader *r, int n)
 {
 	uint32_t v = 0;
 	for (int i = 0; i < n; i++) {
@@ -40,7 +40,7 @@ static uint8_t *put_unit(uint8_t *to, const uint8_t *unit, size_t size)
 static uint8_t *put_sets(struct reader *r, uint32_t count, uint8_t *to)
 {
 	for (uint32_t i = 0; i < count && !r->ended; i++) {
-		const uint32_t size = take(r, 2);
+		const uint32_t size = read_bits(r, 2);
 		if (size > r->left) {
 			r->ended = true;
 			break;
@@ -54,21 +54,21 @@ static uint8_t *put_sets(struct reader *r, uint32_t count, uint8_t *to)
 
 static uint8_t *put_avcc(struct reader *r, int *length, uint8_t *to)
 {
-	take(r, 4); /* skips version, profile, compatibility and level */
-	*length = (int)(take(r, 1) & 3) + 1;
-	to = put_sets(r, take(r, 1) & 31, to);
-	return put_sets(r, take(r, 1), to);
+	read_bits(r, 4); /* skips version, profile, compatibility and level */
+	*length = (int)(read_bits(r, 1) & 3) + 1;
+	to = put_sets(r, read_bits(r, 1) & 31, to);
+	return put_sets(r, read_bits(r, 1), to);
 }
 
 static uint8_t *put_hvcc(struct reader *r, int *length, uint8_t *to)
 {
 	enum { BEFORE_LENGTH = 21 };
-	take(r, BEFORE_LENGTH);
-	*length = (int)(take(r, 1) & 3) + 1;
-	const uint32_t kinds = take(r, 1);
+	read_bits(r, BEFORE_LENGTH);
+	*length = (int)(read_bits(r, 1) & 3) + 1;
+	const uint32_t kinds = read_bits(r, 1);
 	for (uint32_t i = 0; i < kinds && !r->ended; i++) {
-		take(r, 1); /* the type of the units that follow */
-		to = put_sets(r, take(r, 2), to);
+		read_bits(r, 1); /* the type of the units that follow */
+		to = put_sets(r, read_bits(r, 2), to);
 	}
 	return to;
 }
@@ -166,7 +166,7 @@ enum stk_status stk__annex_b_convert(
 		return STK_OK;
 	}
 	while (r.left) {
-		const uint32_t unit = take(&r, a->length);
+		const uint32_t unit = read_bits(&r, a->length);
 		if (r.ended || unit > r.left)
 			return stk__fail(err, STK_CORRUPT, "a unit of the packet is longer than the packet");
 		if (has_zero_run(r.at, unit))

@@ -29,7 +29,7 @@ static void unescape(const uint8_t *unit, size_t size, struct bits *b)
 	}
 }
 
-static uint32_t take(struct bits *b, int n)
+static uint32_t read_bits(struct bits *b, int n)
 {
 	uint32_t v = 0;
 	for (int i = 0; i < n; i++, b->at++) {
@@ -44,12 +44,12 @@ static uint32_t take(struct bits *b, int n)
 static uint32_t take_ue(struct bits *b)
 {
 	int zeros = 0;
-	while (!take(b, 1))
+	while (!read_bits(b, 1))
 		if (++zeros > 31 || b->ended) {
 			b->ended = true;
 			return 0;
 		}
-	return (1u << zeros) - 1 + take(b, zeros);
+	return (1u << zeros) - 1 + read_bits(b, zeros);
 }
 
 static int32_t take_se(struct bits *b)
@@ -69,7 +69,7 @@ struct coded {
 static void take_crop(struct bits *b, int64_t width, int64_t height, uint32_t unit_x, uint32_t unit_y, struct coded *c)
 {
 	int64_t left = 0, right = 0, top = 0, bottom = 0;
-	if (take(b, 1)) {
+	if (read_bits(b, 1)) {
 		left = (int64_t)take_ue(b) * unit_x;
 		right = (int64_t)take_ue(b) * unit_x;
 		top = (int64_t)take_ue(b) * unit_y;
@@ -110,20 +110,20 @@ static bool has_chroma(uint32_t profile)
 /* Reads a sequence parameter set of H.264 after its unit's first byte. Comments name the fields as section 7.3.2.1.1 of the standard does. */
 static void read_h264(struct bits *b, struct coded *c)
 {
-	const uint32_t profile = take(b, 8);
+	const uint32_t profile = read_bits(b, 8);
 	uint32_t chroma = 1;
-	take(b, 16); /* constraints and level */
-	take_ue(b);  /* seq_parameter_set_id */
+	read_bits(b, 16); /* constraints and level */
+	take_ue(b);       /* seq_parameter_set_id */
 	if (has_chroma(profile)) {
 		chroma = take_ue(b);
 		if (chroma == 3)
-			take(b, 1); /* separate_colour_plane_flag */
-		take_ue(b);         /* bit_depth_luma_minus8 */
-		take_ue(b);         /* bit_depth_chroma_minus8 */
-		take(b, 1);         /* qpprime_y_zero_transform_bypass_flag */
-		if (take(b, 1))     /* seq_scaling_matrix_present_flag */
+			read_bits(b, 1); /* separate_colour_plane_flag */
+		take_ue(b);              /* bit_depth_luma_minus8 */
+		take_ue(b);              /* bit_depth_chroma_minus8 */
+		read_bits(b, 1);         /* qpprime_y_zero_transform_bypass_flag */
+		if (read_bits(b, 1))     /* seq_scaling_matrix_present_flag */
 			for (int i = 0; i < (chroma == 3 ? 12 : 8) && !b->ended; i++)
-				if (take(b, 1))
+				if (read_bits(b, 1))
 					skip_scaling_list(b, i < 6 ? 16 : 64);
 	}
 	take_ue(b); /* log2_max_frame_num_minus4 */
@@ -131,19 +131,19 @@ static void read_h264(struct bits *b, struct coded *c)
 	if (order == 0) {
 		take_ue(b); /* log2_max_pic_order_cnt_lsb_minus4 */
 	} else if (order == 1) {
-		take(b, 1); /* delta_pic_order_always_zero_flag */
-		take_se(b); /* offset_for_non_ref_pic */
-		take_se(b); /* offset_for_top_to_bottom_field */
+		read_bits(b, 1); /* delta_pic_order_always_zero_flag */
+		take_se(b);      /* offset_for_non_ref_pic */
+		take_se(b);      /* offset_for_top_to_bottom_field */
 		for (uint32_t n = take_ue(b); n && !b->ended; n--)
 			take_se(b); /* offset_for_ref_frame */
 	}
-	take_ue(b); /* max_num_ref_frames */
-	take(b, 1); /* gaps_in_frame_num_value_allowed_flag */
+	take_ue(b);      /* max_num_ref_frames */
+	read_bits(b, 1); /* gaps_in_frame_num_value_allowed_flag */
 	const int64_t width = 16 * ((int64_t)take_ue(b) + 1), units = (int64_t)take_ue(b) + 1;
-	const bool frames = take(b, 1); /* frame_mbs_only_flag */
+	const bool frames = read_bits(b, 1); /* frame_mbs_only_flag */
 	if (!frames)
-		take(b, 1); /* mb_adaptive_frame_field_flag */
-	take(b, 1);         /* direct_8x8_inference_flag */
+		read_bits(b, 1); /* mb_adaptive_frame_field_flag */
+	read_bits(b, 1);         /* direct_8x8_inference_flag */
 	const uint32_t fields = frames ? 1 : 2;
 	take_crop(b, width, 16 * units * fields, chroma == 1 || chroma == 2 ? 2 : 1, (chroma == 1 ? 2 : 1) * fields, c);
 }
@@ -153,24 +153,24 @@ static void read_hevc(struct bits *b, struct coded *c)
 {
 	enum { PROFILE = 88, LEVEL = 8, MOST_SUB_LAYERS = 7 };
 	bool profiles[MOST_SUB_LAYERS], levels[MOST_SUB_LAYERS];
-	take(b, 4);                         /* sps_video_parameter_set_id */
-	const int layers = (int)take(b, 3); /* sps_max_sub_layers_minus1 */
-	take(b, 1);                         /* sps_temporal_id_nesting_flag */
+	read_bits(b, 4);                         /* sps_video_parameter_set_id */
+	const int layers = (int)read_bits(b, 3); /* sps_max_sub_layers_minus1 */
+	read_bits(b, 1);                         /* sps_temporal_id_nesting_flag */
 	for (int i = 0; i < PROFILE + LEVEL; i += 8)
-		take(b, 8);
+		read_bits(b, 8);
 	for (int i = 0; i < layers; i++) {
-		profiles[i] = take(b, 1);
-		levels[i] = take(b, 1);
+		profiles[i] = read_bits(b, 1);
+		levels[i] = read_bits(b, 1);
 	}
 	if (layers > 0)
-		take(b, 2 * (8 - layers)); /* reserved_zero_2bits */
+		read_bits(b, 2 * (8 - layers)); /* reserved_zero_2bits */
 	for (int i = 0; i < layers; i++)
 		for (int n = (profiles[i] ? PROFILE : 0) + (levels[i] ? LEVEL : 0); n > 0; n -= 8)
-			take(b, 8);
+			read_bits(b, 8);
 	take_ue(b); /* sps_seq_parameter_set_id */
 	const uint32_t chroma = take_ue(b);
 	if (chroma == 3)
-		take(b, 1); /* separate_colour_plane_flag */
+		read_bits(b, 1); /* separate_colour_plane_flag */
 	const int64_t width = take_ue(b), height = take_ue(b);
 	take_crop(b, width, height, chroma == 1 || chroma == 2 ? 2 : 1, chroma == 1 ? 2 : 1, c);
 }

@@ -6,17 +6,17 @@
 
 struct stk_yuv_matrix stk__yuv_matrix(double red, double blue, bool full, int bits)
 {
-	const double green = 1 - red - blue, one = 65536;
+	const double green = 1 - red - blue, fixed_one = 65536;
 	/* Factors that stretch luma (y) and chroma (c) from their range in the stream to 0..255, times 2^16. */
-	const double y = full ? one : one * 255 / 219, c = full ? one : one * 255 / 224;
+	const double y = full ? fixed_one : fixed_one * 255 / 219, c = full ? fixed_one : fixed_one * 255 / 224;
 	/* Stretches samples of more than 8 bits in full range, whose largest value is 2^bits - 1 instead of 255 times a power of two. */
-	const double wide = full ? 255.0 * (1 << (bits - 8)) / ((1 << bits) - 1) : 1;
+	const double depth_scale = full ? 255.0 * (1 << (bits - 8)) / ((1 << bits) - 1) : 1;
 	return (struct stk_yuv_matrix){
-		.luma = (int32_t)lrint(y * wide),
-		.red_v = (int32_t)lrint(c * wide * 2 * (1 - red)),
-		.green_u = (int32_t)lrint(c * wide * 2 * (1 - blue) * blue / green),
-		.green_v = (int32_t)lrint(c * wide * 2 * (1 - red) * red / green),
-		.blue_u = (int32_t)lrint(c * wide * 2 * (1 - blue)),
+		.luma = (int32_t)lrint(y * depth_scale),
+		.red_v = (int32_t)lrint(c * depth_scale * 2 * (1 - red)),
+		.green_u = (int32_t)lrint(c * depth_scale * 2 * (1 - blue) * blue / green),
+		.green_v = (int32_t)lrint(c * depth_scale * 2 * (1 - red) * red / green),
+		.blue_u = (int32_t)lrint(c * depth_scale * 2 * (1 - blue)),
 		.luma_zero = full ? 0 : 16 << (bits - 8),
 		.chroma_zero = 128 << (bits - 8),
 	};
@@ -189,8 +189,8 @@ void stk__picture_to_rgb(const struct stk_picture *p, stk_yuv_row *usual, const 
 		}
 		for (int32_t x = 0; x < p->width; x += CHUNK) {
 			const int32_t n = p->width - x < CHUNK ? p->width - x : CHUNK;
-			uint8_t *here[3] = {to[0] + x * dst->pixel, to[1] + x * dst->pixel, to[2] + x * dst->pixel};
-			convert_chunk(p, row, x, n, here, dst->pixel);
+			uint8_t *chunk[3] = {to[0] + x * dst->pixel, to[1] + x * dst->pixel, to[2] + x * dst->pixel};
+			convert_chunk(p, row, x, n, chunk, dst->pixel);
 		}
 	}
 }

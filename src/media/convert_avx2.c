@@ -19,7 +19,7 @@ static inline __m128i narrow(__m256i low, __m256i high)
 /* Returns bytes 16 * part to 16 * part + 15 of the sequence R G B R G B ... */
 static inline __m128i interleave(__m128i r, __m128i g, __m128i b, int part)
 {
-	static const int8_t places[3][3][16] = {
+	static const int8_t shuffles[3][3][16] = {
 		{{0, -1, -1, 1, -1, -1, 2, -1, -1, 3, -1, -1, 4, -1, -1, 5}, {-1, 0, -1, -1, 1, -1, -1, 2, -1, -1, 3, -1, -1, 4, -1, -1},
 			{-1, -1, 0, -1, -1, 1, -1, -1, 2, -1, -1, 3, -1, -1, 4, -1}},
 		{{-1, -1, 6, -1, -1, 7, -1, -1, 8, -1, -1, 9, -1, -1, 10, -1}, {5, -1, -1, 6, -1, -1, 7, -1, -1, 8, -1, -1, 9, -1, -1, 10},
@@ -27,7 +27,7 @@ static inline __m128i interleave(__m128i r, __m128i g, __m128i b, int part)
 		{{-1, 11, -1, -1, 12, -1, -1, 13, -1, -1, 14, -1, -1, 15, -1, -1},
 			{-1, -1, 11, -1, -1, 12, -1, -1, 13, -1, -1, 14, -1, -1, 15, -1},
 			{10, -1, -1, 11, -1, -1, 12, -1, -1, 13, -1, -1, 14, -1, -1, 15}}};
-	const __m128i *at = (const __m128i *)places[part];
+	const __m128i *at = (const __m128i *)shuffles[part];
 	return _mm_or_si128(_mm_or_si128(_mm_shuffle_epi8(r, _mm_loadu_si128(at)), _mm_shuffle_epi8(g, _mm_loadu_si128(at + 1))),
 		_mm_shuffle_epi8(b, _mm_loadu_si128(at + 2)));
 }

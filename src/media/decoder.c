@@ -158,9 +158,9 @@ static bool is_full(const AVFrame *frame)
 static const char *describe(const struct stk_video_decoder *d, const AVFrame *frame, struct stk_picture *out)
 {
 	const AVPixFmtDescriptor *p = d->f.av_pix_fmt_desc_get(frame->format);
-	const uint64_t strange = AV_PIX_FMT_FLAG_BE | AV_PIX_FMT_FLAG_PAL | AV_PIX_FMT_FLAG_BITSTREAM | AV_PIX_FMT_FLAG_HWACCEL |
-				 AV_PIX_FMT_FLAG_BAYER | AV_PIX_FMT_FLAG_FLOAT;
-	if (!p || p->flags & strange || p->comp[0].depth < 8 || p->comp[0].depth > 16)
+	const uint64_t unsupported = AV_PIX_FMT_FLAG_BE | AV_PIX_FMT_FLAG_PAL | AV_PIX_FMT_FLAG_BITSTREAM | AV_PIX_FMT_FLAG_HWACCEL |
+				     AV_PIX_FMT_FLAG_BAYER | AV_PIX_FMT_FLAG_FLOAT;
+	if (!p || p->flags & unsupported || p->comp[0].depth < 8 || p->comp[0].depth > 16)
 		return "its pixel format is not one that Stoker converts";
 	*out = (struct stk_picture){.width = frame->width,
 		.height = frame->height,
@@ -358,10 +358,11 @@ static enum stk_status decode_from(struct decoding *n, int32_t first, int32_t la
 	if (!s && n->ahead) {
 		const int32_t more =
 			x->packets.count - 1 - last < 2 * x->packets.reorder + 2 ? x->packets.count - 1 : last + 2 * x->packets.reorder + 2;
-		int32_t whole = last; /* the wanted frames do not need the packets after `last`, so these may be missing from the file */
-		while (whole < more && !is_cut_off(n, whole + 1))
-			whole++;
-		s = send_up_to(n, whole);
+		int32_t last_complete =
+			last; /* the wanted frames do not need the packets after `last`, so these may be missing from the file */
+		while (last_complete < more && !is_cut_off(n, last_complete + 1))
+			last_complete++;
+		s = send_up_to(n, last_complete);
 	}
 	if (!s && n->done < n->count)
 		s = drain(n);
@@ -435,8 +436,8 @@ enum stk_status stk__video_decode(struct stk_video_decoder *d, const struct stk_
 	if (wanted->count == 0)
 		return STK_OK;
 	struct stk_segment *segments = stk__alloc((size_t)wanted->count * sizeof *segments);
-	bool *came = stk__calloc((size_t)wanted->count, sizeof *came);
-	enum stk_status s = segments && came ? STK_OK : no_memory(err);
+	bool *written = stk__calloc((size_t)wanted->count, sizeof *written);
+	enum stk_status s = segments && written ? STK_OK : no_memory(err);
 	const int32_t count = s ? 0 : stk__plan(&x->table, wanted->frames, wanted->count, segments);
 	for (int32_t i = 0; i < count && !s; i++) {
 		const struct stk_segment *g = &segments[i];
@@ -444,7 +445,7 @@ enum stk_status stk__video_decode(struct stk_video_decoder *d, const struct stk_
 		n.frames = wanted->frames + g->wanted;
 		n.count = g->n_wanted;
 		n.number = g->wanted;
-		n.written = came + g->wanted;
+		n.written = written + g->wanted;
 		s = decode_segment(&n, g);
 		s = s ? name_frame(&n, s) : STK_OK;
 	}
@@ -452,6 +453,6 @@ enum stk_status stk__video_decode(struct stk_video_decoder *d, const struct stk_
 	if (s)
 		d->index = NULL;
 	stk__free(segments);
-	stk__free(came);
+	stk__free(written);
 	return s;
 }

@@ -135,10 +135,10 @@ double stk__video_time(const struct stk_video_index *x, int32_t frame)
 double stk__video_duration(const struct stk_video_index *x, int32_t frame)
 {
 	const int32_t frames = x->table.frames;
-	const int64_t own = x->packets.v[x->packet_of[frame]].duration;
+	const int64_t duration = x->packets.v[x->packet_of[frame]].duration;
 	if (frame + 1 < frames)
 		return seconds_of(x, x->times[x->packet_of[frame + 1]] - x->times[x->packet_of[frame]]);
-	return own > 0 || frame == 0 ? seconds_of(x, own) : stk__video_duration(x, frame - 1);
+	return duration > 0 || frame == 0 ? seconds_of(x, duration) : stk__video_duration(x, frame - 1);
 }
 
 bool stk__video_key(const struct stk_video_index *x, int32_t frame)
@@ -350,8 +350,8 @@ const struct stk_frame_table *stk__video_table(const struct stk_video_index *x)
 
 size_t stk__video_index_memory(const struct stk_video_index *x)
 {
-	const size_t each = sizeof *x->packet_of + sizeof *x->times, keys = (size_t)x->table.key_count * sizeof *x->keys;
-	return sizeof *x + (size_t)x->packets.capacity * sizeof *x->packets.v + (size_t)x->packets.count * each + keys +
+	const size_t frame_bytes = sizeof *x->packet_of + sizeof *x->times, keys = (size_t)x->table.key_count * sizeof *x->keys;
+	return sizeof *x + (size_t)x->packets.capacity * sizeof *x->packets.v + (size_t)x->packets.count * frame_bytes + keys +
 	       x->packets.kept_capacity;
 }
 

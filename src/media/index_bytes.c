@@ -34,7 +34,7 @@ struct head {
 	uint32_t version, avformat, avcodec; /* an index of other versions is not used, since they may read the file differently */
 	int32_t stream, rotation, listed;
 	int32_t count, tb_num, tb_den, reorder;
-	int64_t kept;
+	int64_t kept_size;
 	struct column columns[COLUMNS];
 	int64_t bit_rate;
 	int32_t codec_id, codec_tag, extradata_size, format, bits_per_coded_sample, bits_per_raw_sample, profile, level, width, height;
@@ -86,8 +86,8 @@ static struct column measure(const struct stk_packets *p, int column)
 		least = v < least ? v : least;
 		most = v > most ? v : most;
 	}
-	const uint64_t span = (uint64_t)most - (uint64_t)least;
-	return (struct column){least, span == 0 ? 0 : span <= UINT8_MAX ? 1 : span <= UINT16_MAX ? 2 : span <= UINT32_MAX ? 4 : 8, 0};
+	const uint64_t range = (uint64_t)most - (uint64_t)least;
+	return (struct column){least, range == 0 ? 0 : range <= UINT8_MAX ? 1 : range <= UINT16_MAX ? 2 : range <= UINT32_MAX ? 4 : 8, 0};
 }
 
 static void put_column(const struct stk_packets *p, int column, const struct column *c, uint8_t *to)
@@ -141,7 +141,7 @@ static struct head make_head(const struct stk_video_index *x)
 		.tb_num = x->packets.tb_num,
 		.tb_den = x->packets.tb_den,
 		.reorder = x->packets.reorder,
-		.kept = (int64_t)x->packets.kept_size,
+		.kept_size = (int64_t)x->packets.kept_size,
 		.bit_rate = p->bit_rate,
 		.codec_id = p->codec_id,
 		.codec_tag = (int32_t)p->codec_tag,
@@ -209,16 +209,16 @@ static bool is_sound(const struct stk_ffmpeg *f, const struct head *h, size_t si
 	bool ok = memcmp(h->magic, magic, sizeof magic) == 0 && h->version == VERSION && h->avformat == f->avformat_version() &&
 		  h->avcodec == f->avcodec_version();
 	ok = ok && h->count > 0 && h->count <= STK_MEDIA_MOST_PACKETS && h->tb_num > 0 && h->tb_den > 0 && h->reorder >= 0 &&
-	     h->reorder <= 64 && h->kept >= 0 && h->kept <= (int64_t)1 << 31 && h->extradata_size >= 0 && h->extradata_size <= 1 << 28 &&
-	     h->video_delay >= 0 && h->video_delay <= 64 && h->rotation >= 0 && h->rotation <= 270 && h->rotation % 90 == 0 &&
-	     h->stream >= 0 && h->stream < STK_MEDIA_MOST_STREAMS && h->width >= 0 && h->height >= 0;
+	     h->reorder <= 64 && h->kept_size >= 0 && h->kept_size <= (int64_t)1 << 31 && h->extradata_size >= 0 &&
+	     h->extradata_size <= 1 << 28 && h->video_delay >= 0 && h->video_delay <= 64 && h->rotation >= 0 && h->rotation <= 270 &&
+	     h->rotation % 90 == 0 && h->stream >= 0 && h->stream < STK_MEDIA_MOST_STREAMS && h->width >= 0 && h->height >= 0;
 	for (int c = 0; c < COLUMNS; c++) {
 		const int32_t w = h->columns[c].width;
 		ok = ok && (w == 0 || w == 1 || w == 2 || w == 4 || w == 8);
 	}
 	/* A column whose values are all equal has no bytes, so the size of the data does not limit the number of packets. */
 	ok = ok && (h->count <= MOST_WITHOUT_BYTES || column_bytes(h) >= (size_t)h->count);
-	return ok && size == sizeof *h + (size_t)h->extradata_size + column_bytes(h) + (size_t)h->kept + HASH;
+	return ok && size == sizeof *h + (size_t)h->extradata_size + column_bytes(h) + (size_t)h->kept_size + HASH;
 }
 
 static enum stk_status take_parameters(struct stk_video_index *x, const struct head *h, const uint8_t *extradata)
@@ -275,7 +275,7 @@ static bool take_packets(struct stk_packets *p, const struct head *h, const uint
 			pts = plus(pts, values[PTS][i]);
 			end = plus(position, size);
 			ok &= size >= 0 && size <= INT32_MAX && flags >= 0 && flags < 16 && pts >= -STK_MOST_TIME && pts <= STK_MOST_TIME;
-			ok &= !(flags & STK_PACKET_KEPT) || (position >= 0 && position <= h->kept && size <= h->kept - position);
+			ok &= !(flags & STK_PACKET_KEPT) || (position >= 0 && position <= h->kept_size && size <= h->kept_size - position);
 			p->v[first + i] = (struct stk_packet){pts, values[DURATION][i], position, (int32_t)size, (int32_t)flags};
 		}
 	}
@@ -288,16 +288,16 @@ static enum stk_status unpack(struct stk_video_index *x, const struct head *h, c
 	const uint8_t *extradata = data + sizeof *h, *columns = extradata + h->extradata_size, *kept = columns + column_bytes(h);
 	enum stk_status s = take_parameters(x, h, extradata);
 	p->v = s ? NULL : stk__alloc((size_t)h->count * sizeof *p->v);
-	p->kept = s || !h->kept ? NULL : stk__alloc((size_t)h->kept);
-	if (s || !p->v || (h->kept && !p->kept))
+	p->kept = s || !h->kept_size ? NULL : stk__alloc((size_t)h->kept_size);
+	if (s || !p->v || (h->kept_size && !p->kept))
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for the index of a video");
 	p->count = p->capacity = h->count;
 	p->tb_num = h->tb_num;
 	p->tb_den = h->tb_den;
 	p->reorder = h->reorder;
-	p->kept_size = p->kept_capacity = (size_t)h->kept;
-	if (h->kept)
-		memcpy(p->kept, kept, (size_t)h->kept);
+	p->kept_size = p->kept_capacity = (size_t)h->kept_size;
+	if (h->kept_size)
+		memcpy(p->kept, kept, (size_t)h->kept_size);
 	x->listed = h->listed;
 	x->facts.stream = h->stream;
 	x->facts.rotation = h->rotation;

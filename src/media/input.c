@@ -34,12 +34,12 @@ static enum stk_status read_file(void *user, int64_t offset, void *to, size_t n,
 {
 	const struct file *f = user;
 	for (size_t used = 0; used < n;) {
-		ssize_t got =
+		ssize_t n_read =
 			stk__fault(STK_FAULT_READ) ? (errno = EIO, -1) : pread(f->fd, (char *)to + used, n - used, offset + (off_t)used);
-		if (got == 0)
+		if (n_read == 0)
 			return stk__fail(err, STK_IO, "the file has become shorter while it was read");
-		if (got > 0)
-			used += (size_t)got;
+		if (n_read > 0)
+			used += (size_t)n_read;
 		else if (errno != EINTR)
 			return stk__fail_errno(err, errno, "reading at byte %lld", (long long)offset);
 	}

@@ -30,7 +30,7 @@ struct stk_nvdec_session {
 	struct stk_nvdec *nvdec;
 	enum stk_cuvid_codec codec;
 	void *parser, *decoder;
-	struct stk_cuvid_create made; /* the parameters with which the decoder was created */
+	struct stk_cuvid_create created; /* the parameters with which the decoder was created */
 	struct stk_cuvid_format format;
 	struct stk_nvdec_run run;
 	struct surface surfaces[MOST_SURFACES];
@@ -183,12 +183,12 @@ static enum stk_status failed(struct stk_nvdec_session *s, const char *what, int
 static enum stk_status check_surface(struct stk_nvdec_session *s, int32_t surface, struct stk_error *err)
 {
 	enum { NAP = 50 }; /* microseconds */
-	struct stk_cuvid_status verdict = {0};
+	struct stk_cuvid_status status = {0};
 	s->surfaces[surface].unchecked = false;
 	/* The engine reports errors only for H.264 and HEVC. For other codecs the call fails, which ends the loop. */
-	while (s->nvdec->cuvid.cuvidGetDecodeStatus(s->decoder, surface, &verdict) == 0 && verdict.status == CUVID_STATUS_IN_PROGRESS)
+	while (s->nvdec->cuvid.cuvidGetDecodeStatus(s->decoder, surface, &status) == 0 && status.status == CUVID_STATUS_IN_PROGRESS)
 		usleep(NAP);
-	if (verdict.status == CUVID_STATUS_ERROR || verdict.status == CUVID_STATUS_CONCEALED)
+	if (status.status == CUVID_STATUS_ERROR || status.status == CUVID_STATUS_CONCEALED)
 		return stk__fail(err, STK_CORRUPT, "the picture is damaged");
 	return STK_OK;
 }
@@ -217,7 +217,7 @@ static void describe(const struct stk_nvdec_session *s, uint64_t address, unsign
 	const struct stk_cuvid_format *f = &s->format;
 	const bool wide = f->luma_minus_8 > 0, planar = f->chroma == CUVID_444;
 	const int32_t sample = wide ? 2 : 1, bits = f->luma_minus_8 + 8;
-	const uint64_t plane = (uint64_t)pitch * s->made.target_height;
+	const uint64_t plane = (uint64_t)pitch * s->created.target_height;
 	*out = (struct stk_picture){.width = f->display.right - f->display.left,
 		.height = f->display.bottom - f->display.top,
 		.count = 3,
@@ -332,13 +332,13 @@ static enum stk_status reconfigure(struct stk_nvdec_session *s, const struct stk
 		.height = (uint32_t)c->height,
 		.target_width = (uint32_t)c->width,
 		.target_height = (uint32_t)c->height,
-		.surfaces = (uint32_t)s->made.surfaces,
+		.surfaces = (uint32_t)s->created.surfaces,
 		.display = c->display};
 	const int result = s->nvdec->cuvid.cuvidReconfigureDecoder(s->decoder, &r);
 	if (result)
 		return failed(s, "cuvidReconfigureDecoder", result, err);
-	s->made.width = s->made.target_width = c->width;
-	s->made.height = s->made.target_height = c->height;
+	s->created.width = s->created.target_width = c->width;
+	s->created.height = s->created.target_height = c->height;
 	return STK_OK;
 }
 
@@ -352,21 +352,21 @@ static enum stk_status prepare(struct stk_nvdec_session *s, const struct stk_cuv
 	if (f->min_surfaces + EXTRA > MOST_SURFACES)
 		return stk__fail(err, STK_UNSUPPORTED, "the stream needs %d surfaces; at most %d are supported", f->min_surfaces,
 			MOST_SURFACES - EXTRA);
-	const struct stk_cuvid_create c = plan_decoder(f, surface_format), *made = &s->made;
-	const bool fits = s->decoder && made->chroma == c.chroma && made->depth_minus_8 == c.depth_minus_8 &&
-			  made->surfaces >= c.surfaces && made->max_width >= c.width && made->max_height >= c.height;
-	if (fits && made->width == c.width && made->height == c.height)
+	const struct stk_cuvid_create c = plan_decoder(f, surface_format), *created = &s->created;
+	const bool reusable = s->decoder && created->chroma == c.chroma && created->depth_minus_8 == c.depth_minus_8 &&
+			      created->surfaces >= c.surfaces && created->max_width >= c.width && created->max_height >= c.height;
+	if (reusable && created->width == c.width && created->height == c.height)
 		return STK_OK;
 	enum stk_status status = check_caps(s, f, surface_format, err);
 	if (status)
 		return status;
-	if (fits)
+	if (reusable)
 		return reconfigure(s, &c, err);
 	if (s->decoder)
 		s->nvdec->cuvid.cuvidDestroyDecoder(s->decoder);
 	s->decoder = NULL;
-	s->made = c;
-	const int result = s->nvdec->cuvid.cuvidCreateDecoder(&s->decoder, &s->made);
+	s->created = c;
+	const int result = s->nvdec->cuvid.cuvidCreateDecoder(&s->decoder, &s->created);
 	return result ? failed(s, "cuvidCreateDecoder", result, err) : STK_OK;
 }
 
@@ -383,7 +383,7 @@ static int on_sequence(void *user, struct stk_cuvid_format *format)
 	forget_surfaces(s);
 	s->status = prepare(s, format, s->err);
 	s->format = *format;
-	return s->status ? 0 : (int)s->made.surfaces;
+	return s->status ? 0 : (int)s->created.surfaces;
 }
 
 static int on_decode(void *user, struct stk_cuvid_picture *picture)
@@ -437,7 +437,8 @@ static void destroy(struct stk_nvdec_session *s)
 	stk__free(s);
 }
 
-static enum stk_status make(struct stk_nvdec *n, enum stk_cuvid_codec codec, struct stk_nvdec_session **out, struct stk_error *err)
+static enum stk_status create_session(
+	struct stk_nvdec *n, enum stk_cuvid_codec codec, struct stk_nvdec_session **out, struct stk_error *err)
 {
 	struct stk_nvdec_session *s = stk__calloc(1, sizeof *s);
 	if (!s)
@@ -487,24 +488,24 @@ enum stk_status stk__nvdec_take(struct stk_nvdec *n, enum stk_cuvid_codec codec,
 	*out = NULL;
 	if (!n->cuvid.library)
 		return stk__fail(err, STK_UNSUPPORTED, "%.200s", n->load_error.message);
-	struct stk_nvdec_session *spare = NULL;
+	struct stk_nvdec_session *surplus = NULL;
 	pthread_mutex_lock(&n->lock);
 	const bool full = n->in_use >= STK_NVDEC_SESSIONS;
 	if (!full) {
 		*out = remove_idle(n, (int)codec, width, height);
 		n->most_in_use = ++n->in_use > n->most_in_use ? n->in_use : n->most_in_use;
 		if (!*out && n->in_use + n->n_idle > STK_NVDEC_SESSIONS)
-			spare = remove_idle(n, -1, 0, 0);
+			surplus = remove_idle(n, -1, 0, 0);
 	}
 	pthread_mutex_unlock(&n->lock);
-	if (spare)
-		destroy(spare);
+	if (surplus)
+		destroy(surplus);
 	if (full)
 		return stk__fail(
 			err, STK_UNSUPPORTED, "%d sessions of the GPU's video decoder are in use, which is the limit", STK_NVDEC_SESSIONS);
 	if (*out)
 		return STK_OK;
-	enum stk_status status = make(n, codec, out, err);
+	enum stk_status status = create_session(n, codec, out, err);
 	if (status) {
 		pthread_mutex_lock(&n->lock);
 		n->in_use--;
@@ -517,18 +518,18 @@ void stk__nvdec_give(struct stk_nvdec *n, struct stk_nvdec_session *s)
 {
 	if (!s)
 		return;
-	struct stk_nvdec_session *spare = s;
+	struct stk_nvdec_session *surplus = s;
 	pthread_mutex_lock(&n->lock);
 	n->in_use--;
 	if (!s->broken) {
-		const int kept = n->most_in_use > LEAST_KEPT ? n->most_in_use : LEAST_KEPT;
+		const int limit = n->most_in_use > LEAST_KEPT ? n->most_in_use : LEAST_KEPT;
 		s->next = n->idle;
 		n->idle = s;
-		spare = ++n->n_idle > kept ? remove_idle(n, -1, 0, 0) : NULL;
+		surplus = ++n->n_idle > limit ? remove_idle(n, -1, 0, 0) : NULL;
 	}
 	pthread_mutex_unlock(&n->lock);
-	if (spare)
-		destroy(spare);
+	if (surplus)
+		destroy(surplus);
 }
 
 /* ---- runs ---- */
@@ -604,11 +605,11 @@ bool stk__nvdec_holds(const struct stk_nvdec_session *s, int32_t packet)
 	return find_surface(s, packet) >= 0;
 }
 
-enum stk_status stk__nvdec_take_if_decoded(struct stk_nvdec_session *s, int32_t packet, int32_t number, bool *held, struct stk_error *err)
+enum stk_status stk__nvdec_take_if_decoded(struct stk_nvdec_session *s, int32_t packet, int32_t number, bool *found, struct stk_error *err)
 {
 	const int32_t surface = find_surface(s, packet);
-	*held = surface >= 0;
-	return *held ? take_surface(s, surface, number, err) : STK_OK;
+	*found = surface >= 0;
+	return *found ? take_surface(s, surface, number, err) : STK_OK;
 }
 
 bool stk__nvdec_renumber(struct stk_nvdec_session *s, int32_t packet, int32_t number)

@@ -66,10 +66,10 @@ void stk__nvdec_continue(struct stk_nvdec_session *s, const struct stk_nvdec_run
  * picture refers to it. hidden: the packet may show no picture; otherwise it must show one. */
 STK_MUST_USE enum stk_status stk__nvdec_send(
 	struct stk_nvdec_session *s, const uint8_t *data, size_t size, int32_t number, bool skip, bool hidden, struct stk_error *err);
-/* If a surface still contains the picture of an earlier packet, passes it to run->take and sets *held; otherwise clears *held. packet: index among the
+/* If a surface still contains the picture of an earlier packet, passes it to run->take and sets *found; otherwise clears *found. packet: index among the
  * packets sent since stk__nvdec_begin. */
 STK_MUST_USE enum stk_status stk__nvdec_take_if_decoded(
-	struct stk_nvdec_session *s, int32_t packet, int32_t number, bool *held, struct stk_error *err);
+	struct stk_nvdec_session *s, int32_t packet, int32_t number, bool *found, struct stk_error *err);
 bool stk__nvdec_holds(const struct stk_nvdec_session *s, int32_t packet);
 /* Changes the number of the picture of an earlier packet, which must be wanted and not yet passed to run->take. number: STK_NVDEC_UNWANTED if the picture is
  * not wanted any more. Returns false if there is no such picture. */

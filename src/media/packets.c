@@ -79,35 +79,35 @@ static enum stk_status keep_copy(struct stk_packets *p, struct stk_packet *packe
 
 /* Finds the offset of the packet's bytes in the file; the demuxer only reports the offset of the header that precedes them. If they are not contiguous in
  * the file, stores a copy of them. */
-static enum stk_status locate(struct listing *l, struct stk_packet *packet, const AVPacket *got, struct stk_error *err)
+static enum stk_status locate(struct listing *l, struct stk_packet *packet, const AVPacket *found, struct stk_error *err)
 {
 	enum { MOST_HEADER = 64 };
-	const size_t size = (size_t)got->size;
-	if (got->pos < 0 || got->pos > l->in->size || (int64_t)size > l->in->size - got->pos)
-		return keep_copy(l->out, packet, got->data, err);
-	int64_t capacity = l->in->size - got->pos - (int64_t)size;
+	const size_t size = (size_t)found->size;
+	if (found->pos < 0 || found->pos > l->in->size || (int64_t)size > l->in->size - found->pos)
+		return keep_copy(l->out, packet, found->data, err);
+	int64_t capacity = l->in->size - found->pos - (int64_t)size;
 	capacity = capacity < MOST_HEADER ? capacity : MOST_HEADER;
-	const size_t span = size + (size_t)capacity;
-	const uint8_t *bytes = l->in->data ? l->in->data + got->pos : NULL;
+	const size_t total = size + (size_t)capacity;
+	const uint8_t *bytes = l->in->data ? l->in->data + found->pos : NULL;
 	if (!bytes) {
-		if (span > l->compare_capacity) {
-			uint8_t *more = stk__realloc(l->compare, span);
-			if (!more)
+		if (total > l->compare_capacity) {
+			uint8_t *grown = stk__realloc(l->compare, total);
+			if (!grown)
 				return no_memory(err);
-			l->compare = more;
-			l->compare_capacity = span;
+			l->compare = grown;
+			l->compare_capacity = total;
 		}
-		enum stk_status s = stk__media_read(l->in, got->pos, l->compare, span, err);
+		enum stk_status s = stk__media_read(l->in, found->pos, l->compare, total, err);
 		if (s)
 			return s;
 		bytes = l->compare;
 	}
 	for (int64_t header = 0; header <= capacity; header++)
-		if (memcmp(bytes + header, got->data, size) == 0) {
-			packet->position = got->pos + header;
+		if (memcmp(bytes + header, found->data, size) == 0) {
+			packet->position = found->pos + header;
 			return STK_OK;
 		}
-	return keep_copy(l->out, packet, got->data, err);
+	return keep_copy(l->out, packet, found->data, err);
 }
 
 /* Returns whether the packet contains a frame that is decoded but not shown. Only VP8 packets are examined. */
@@ -188,7 +188,7 @@ static bool first_has_gap(const struct listing *l, int64_t at)
 	const int64_t stride = transport_stride(l->in, at), end = l->in->size - at < MOST ? l->in->size : at + MOST;
 	uint8_t bytes[16 << 10];
 	int64_t from = at, to = at; /* range of the file that is in `bytes` */
-	int before = -1;
+	int previous = -1;
 	for (int begun = 0; stride && begun < 2 && at + HEAD <= end; at += stride) {
 		if (at + HEAD > to) {
 			from = at;
@@ -203,36 +203,36 @@ static bool first_has_gap(const struct listing *l, int64_t at)
 			continue;
 		const int counter = h[3] & 15;
 		const bool reset = h[3] & ADAPTATION && h[4] > 0 && h[5] & RESET;
-		if (before >= 0 && !reset && counter != before && counter != ((before + 1) & 15))
+		if (previous >= 0 && !reset && counter != previous && counter != ((previous + 1) & 15))
 			return true;
-		before = counter;
+		previous = counter;
 		begun += (h[1] & STARTS) != 0;
 	}
 	return false;
 }
 
-static enum stk_status add(struct listing *l, const AVPacket *got, struct stk_error *err)
+static enum stk_status add(struct listing *l, const AVPacket *found, struct stk_error *err)
 {
 	struct stk_packets *p = l->out;
 	enum stk_status s = grow(l, err);
 	if (s)
 		return s;
-	if (is_encrypted(got))
+	if (is_encrypted(found))
 		return stk__fail(err, STK_UNSUPPORTED, "the stream is encrypted (DRM): it cannot be decoded without its key");
-	if (!is_time(got->pts) || !is_time(got->dts))
+	if (!is_time(found->pts) || !is_time(found->dts))
 		return stk__fail(err, STK_CORRUPT, "packet %d has a time that no video reaches: the file is damaged", p->count);
-	if (changes_parameters(l, got))
+	if (changes_parameters(l, found))
 		return stk__fail(err, STK_UNSUPPORTED,
 			"the stream changes its codec's parameters at packet %d; encode it again with one set of parameters (ffmpeg -i FILE NEW.mp4)",
 			p->count);
-	const bool corrupt = got->flags & AV_PKT_FLAG_CORRUPT || (p->count == 0 && l->pid >= 0 && first_has_gap(l, got->pos));
+	const bool corrupt = found->flags & AV_PKT_FLAG_CORRUPT || (p->count == 0 && l->pid >= 0 && first_has_gap(l, found->pos));
 	struct stk_packet *packet = &p->v[p->count];
-	*packet = (struct stk_packet){.pts = got->pts == AV_NOPTS_VALUE ? STK_NO_TIME : got->pts,
-		.duration = got->duration,
-		.position = got->pos,
-		.size = got->size};
-	packet->flags = (got->flags & AV_PKT_FLAG_KEY ? STK_PACKET_KEY : 0) | (got->flags & AV_PKT_FLAG_DISCARD ? STK_PACKET_DROPPED : 0) |
-			(corrupt || l->damaged ? STK_PACKET_DAMAGED : 0);
+	*packet = (struct stk_packet){.pts = found->pts == AV_NOPTS_VALUE ? STK_NO_TIME : found->pts,
+		.duration = found->duration,
+		.position = found->pos,
+		.size = found->size};
+	packet->flags = (found->flags & AV_PKT_FLAG_KEY ? STK_PACKET_KEY : 0) |
+			(found->flags & AV_PKT_FLAG_DISCARD ? STK_PACKET_DROPPED : 0) | (corrupt || l->damaged ? STK_PACKET_DAMAGED : 0);
 	/* FFmpeg's parsers end a packet where the next packet begins, and give it the next packet's flags. So bytes may be missing from either of the two. */
 	l->damaged = corrupt;
 	/* If the header that holds the picture's time was lost, the picture is not counted, so that the other pictures keep their times. */
@@ -241,12 +241,12 @@ static enum stk_status add(struct listing *l, const AVPacket *got, struct stk_er
 		packet->flags |= STK_PACKET_DROPPED;
 	}
 	l->untimed |= packet->pts == STK_NO_TIME;
-	l->dts[p->count] = got->dts == AV_NOPTS_VALUE ? STK_NO_TIME : got->dts;
+	l->dts[p->count] = found->dts == AV_NOPTS_VALUE ? STK_NO_TIME : found->dts;
 	l->picture[p->count] = p->count;
 	if (!stk__container_blank(l->c)) {
-		packet->flags |= is_hidden(l, got) ? STK_PACKET_DROPPED : 0;
-		parse(l, got, packet, &l->picture[p->count]);
-		s = locate(l, packet, got, err);
+		packet->flags |= is_hidden(l, found) ? STK_PACKET_DROPPED : 0;
+		parse(l, found, packet, &l->picture[p->count]);
+		s = locate(l, packet, found, err);
 	}
 	p->count += !s;
 	return s;
@@ -358,16 +358,16 @@ static void find_reorder(struct stk_packets *p)
 	int n = 0;
 	for (int32_t i = 0; i < p->count; i++) {
 		const int64_t t = p->v[i].pts;
-		int before = 0;
-		while (before < n && late[before] > t)
-			before++;
-		p->reorder = before > p->reorder ? before : p->reorder;
-		if (before >= MOST)
+		int later = 0;
+		while (later < n && late[later] > t)
+			later++;
+		p->reorder = later > p->reorder ? later : p->reorder;
+		if (later >= MOST)
 			continue;
 		n += n < MOST;
-		for (int k = n - 1; k > before; k--)
+		for (int k = n - 1; k > later; k--)
 			late[k] = late[k - 1];
-		late[before] = t;
+		late[later] = t;
 	}
 }
 

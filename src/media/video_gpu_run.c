@@ -259,9 +259,9 @@ static enum stk_status decode_segment(struct stk_video_gpu_call *n, const struct
 	for (int32_t i = 0; i < segment->n_wanted && !s; i++) {
 		const int32_t number = segment->wanted + i, packet = n->x->packet_of[n->wanted->frames[number]];
 		const int32_t sent = packet < g->next ? stk__index_of_number(g->sent, g->n_sent, packet) : -1;
-		bool held = false;
+		bool found = false;
 		if (sent >= 0 && !n->written[number] && !stk__nvdec_renumber(g->session, sent, number))
-			s = stk__nvdec_take_if_decoded(g->session, sent, number, &held, err);
+			s = stk__nvdec_take_if_decoded(g->session, sent, number, &found, err);
 	}
 	if (!s)
 		plan_ahead(n, segment, follows);
@@ -305,14 +305,14 @@ static enum stk_status name_frame(
 enum stk_status stk__video_gpu_try_segment(struct stk_video_gpu_call *n, const struct stk_segment *segment, struct stk_error *err)
 {
 	struct stk_error why = {0};
-	const int32_t span = segment->last - segment->first + 1;
-	n->number_of = stk__alloc((size_t)span * sizeof *n->number_of);
+	const int32_t count = segment->last - segment->first + 1;
+	n->number_of = stk__alloc((size_t)count * sizeof *n->number_of);
 	if (!n->number_of)
 		return stk__video_no_memory(err);
 	n->base = segment->first;
 	n->last = segment->last;
 	n->n_unwritten = segment->n_wanted;
-	for (int32_t i = 0; i < span; i++)
+	for (int32_t i = 0; i < count; i++)
 		n->number_of[i] = STK_NVDEC_UNWANTED;
 	for (int32_t i = 0; i < segment->n_wanted; i++)
 		n->number_of[n->x->packet_of[n->wanted->frames[segment->wanted + i]] - n->base] = segment->wanted + i;
