@@ -34,7 +34,7 @@ enum stk_status stk__flac_find(const struct stk_sound_bytes *bytes, const uint8_
 }
 
 static enum stk_status read_stream_info(
-	const uint8_t *p, uint32_t size, struct stk_sound_info *info, uint64_t *promised, struct stk_error *err)
+	const uint8_t *p, uint32_t size, struct stk_sound_info *info, uint64_t *declared, struct stk_error *err)
 {
 	if (size < STREAMINFO)
 		return stk__fail(err, STK_CORRUPT, "a FLAC whose STREAMINFO has %u bytes, of at least %d", size, STREAMINFO);
@@ -43,7 +43,7 @@ static enum stk_status read_stream_info(
 	info->rate = (int32_t)(stk__get32(p + 10, false) >> 12);
 	info->channels = (p[12] >> 1 & 7) + 1;
 	info->bits = ((p[12] & 1) << 4 | p[13] >> 4) + 1;
-	*promised = (uint64_t)(p[13] & 15) << 32 | stk__get32(p + 14, false);
+	*declared = (uint64_t)(p[13] & 15) << 32 | stk__get32(p + 14, false);
 	if (info->bits < 4 || info->blocks.most < 1 || info->blocks.least > info->blocks.most)
 		return stk__fail(err, STK_CORRUPT, "a FLAC with %d bits a sample and blocks of %d to %d samples", info->bits,
 			info->blocks.least, info->blocks.most);
@@ -51,7 +51,7 @@ static enum stk_status read_stream_info(
 }
 
 static enum stk_status read_sections(
-	const struct stk_sound_bytes *bytes, uint64_t at, struct stk_sound_info *info, uint64_t *promised, struct stk_error *err)
+	const struct stk_sound_bytes *bytes, uint64_t at, struct stk_sound_info *info, uint64_t *declared, struct stk_error *err)
 {
 	const uint8_t *p = NULL;
 	bool last = false;
@@ -74,7 +74,7 @@ static enum stk_status read_sections(
 				(unsigned long long)bytes->size);
 		if (k == 0 && size >= STREAMINFO && (s = bytes->read(bytes->user, at, STREAMINFO, &p, err)))
 			return s;
-		if (k == 0 && (s = read_stream_info(p, size, info, promised, err)))
+		if (k == 0 && (s = read_stream_info(p, size, info, declared, err)))
 			return s;
 		if (type == 3) {
 			info->blocks.seek_table = at;
@@ -102,10 +102,10 @@ static bool is_block(const struct stk_sound_info *info, const uint8_t *p, size_t
 	       b->rate == info->rate && b->number >= info->blocks.first && b->frames <= info->blocks.most;
 }
 
-/* Finds the first block header at an offset from `from` to `to` - 1 whose block begins at frame `least` or later and before frame `below`. Sets *b to the
+/* Finds the first block header at an offset from `from` to `to` - 1 whose block begins at frame `least` or later and before frame `end_frame`. Sets *b to the
  * header and *at to its offset, or *at to UINT64_MAX if it finds no header. */
 static enum stk_status find_block(const struct stk_sound_bytes *bytes, const struct stk_sound_info *info, uint64_t from, uint64_t to,
-	int64_t least, int64_t below, uint64_t *at, struct stk_flac_block *b, struct stk_error *err)
+	int64_t least, int64_t end_frame, uint64_t *at, struct stk_flac_block *b, struct stk_error *err)
 {
 	*at = UINT64_MAX;
 	for (uint64_t next; from < to; from = next) {
@@ -115,43 +115,44 @@ static enum stk_status find_block(const struct stk_sound_bytes *bytes, const str
 		if (s)
 			return s;
 		const bool end = n == bytes->size - from;
-		const size_t whole = end ? n : n - STK_FLAC_HEADER;
-		for (size_t i = 0; i < whole && from + i < to; i++) {
-			const uint8_t *sync = memchr(p + i, 0xff, whole - i);
+		const size_t searched = end ? n : n - STK_FLAC_HEADER;
+		for (size_t i = 0; i < searched && from + i < to; i++) {
+			const uint8_t *sync = memchr(p + i, 0xff, searched - i);
 			if (!sync)
 				break;
 			i = (size_t)(sync - p);
-			if (from + i >= to || !is_block(info, sync, n - i, b) || frame_of(info, b) < least || frame_of(info, b) >= below)
+			if (from + i >= to || !is_block(info, sync, n - i, b) || frame_of(info, b) < least ||
+				frame_of(info, b) >= end_frame)
 				continue;
 			*at = from + i;
 			return STK_OK;
 		}
-		next = end ? to : from + whole;
+		next = end ? to : from + searched;
 	}
 	return STK_OK;
 }
 
 /* ---- the end of the file ---- */
 
-/* Finds the last block header before offset `before`. Sets *b to the header and *at to its offset, or *at to UINT64_MAX if it finds none. STK_CORRUPT: the
- * MOST_TAIL bytes before `before` contain no header. (Tags may follow the last block, but they are not that long.) */
-static enum stk_status find_last(const struct stk_sound_bytes *bytes, const struct stk_sound_info *info, uint64_t before, uint64_t *at,
+/* Finds the last block header before offset `limit`. Sets *b to the header and *at to its offset, or *at to UINT64_MAX if it finds none. STK_CORRUPT: the
+ * MOST_TAIL bytes before `limit` contain no header. (Tags may follow the last block, but they are not that long.) */
+static enum stk_status find_last(const struct stk_sound_bytes *bytes, const struct stk_sound_info *info, uint64_t limit, uint64_t *at,
 	struct stk_flac_block *b, struct stk_error *err)
 {
-	const uint64_t least = before > MOST_TAIL ? before - MOST_TAIL : 0;
+	const uint64_t least = limit > MOST_TAIL ? limit - MOST_TAIL : 0;
 	*at = UINT64_MAX;
-	while (before > info->begin && *at == UINT64_MAX) {
-		if (before < least)
+	while (limit > info->begin && *at == UINT64_MAX) {
+		if (limit < least)
 			return stk__fail(err, STK_CORRUPT,
 				"a FLAC that is damaged, or to which something was appended: %d MiB hold no block", MOST_TAIL >> 20);
 		const uint8_t *p = NULL;
-		const uint64_t most = STK_SOUND_READ - STK_FLAC_HEADER, from = before - info->begin < most ? info->begin : before - most;
-		const uint64_t rest = bytes->size - from;
-		const size_t n = rest < STK_SOUND_READ ? (size_t)rest : STK_SOUND_READ;
+		const uint64_t most = STK_SOUND_READ - STK_FLAC_HEADER, from = limit - info->begin < most ? info->begin : limit - most;
+		const uint64_t remaining = bytes->size - from;
+		const size_t n = remaining < STK_SOUND_READ ? (size_t)remaining : STK_SOUND_READ;
 		enum stk_status s = bytes->read(bytes->user, from, n, &p, err);
 		if (s)
 			return s;
-		for (size_t i = (size_t)(before - from); i > 0 && *at == UINT64_MAX; i--) {
+		for (size_t i = (size_t)(limit - from); i > 0 && *at == UINT64_MAX; i--) {
 			const uint8_t *sync = memrchr(p, 0xff, i);
 			if (!sync)
 				break;
@@ -159,7 +160,7 @@ static enum stk_status find_last(const struct stk_sound_bytes *bytes, const stru
 			if (is_block(info, sync, n - i + 1, b))
 				*at = from + i - 1;
 		}
-		before = from;
+		limit = from;
 	}
 	return STK_OK;
 }
@@ -202,10 +203,10 @@ static enum stk_status find_end(struct stk_flac_decoder *d, struct stk_sound_inf
 	return stk__fail(err, STK_CORRUPT, "a FLAC whose last %d blocks are damaged", TAIL_TRIES);
 }
 
-/* Sets info->frames and info->missing by a search for the file's end. promised: the number of frames in the header, or 0 if the header has none.
+/* Sets info->frames and info->missing by a search for the file's end. declared: the number of frames in the header, or 0 if the header has none.
  * STK_CORRUPT: find_end fails, or the file is cut off and `lenient` is false. */
 static enum stk_status count_frames(
-	const struct stk_sound_bytes *bytes, bool lenient, int64_t promised, struct stk_sound_info *info, struct stk_error *err)
+	const struct stk_sound_bytes *bytes, bool lenient, int64_t declared, struct stk_sound_info *info, struct stk_error *err)
 {
 	struct stk_flac_decoder d;
 	uint64_t end = 0;
@@ -215,16 +216,16 @@ static enum stk_status count_frames(
 	stk__flac_end(&d);
 	if (s)
 		return s;
-	if (promised && info->frames > promised)
-		info->frames = promised;
-	info->missing = promised ? promised - info->frames : 0;
+	if (declared && info->frames > declared)
+		info->frames = declared;
+	info->missing = declared ? declared - info->frames : 0;
 	if (lenient)
 		return STK_OK;
 	if (info->missing)
 		return stk__fail(err, STK_CORRUPT,
 			"a truncated FLAC: it ends at byte %llu, after %.3f s; its header promises %.3f s. strict=False decodes what is there",
-			(unsigned long long)bytes->size, (double)info->frames / info->rate, (double)promised / info->rate);
-	if (promised || bytes->size - end < 2)
+			(unsigned long long)bytes->size, (double)info->frames / info->rate, (double)declared / info->rate);
+	if (declared || bytes->size - end < 2)
 		return STK_OK;
 	if ((s = bytes->read(bytes->user, end, 2, &p, err)))
 		return s;
@@ -241,8 +242,8 @@ static enum stk_status read_first(const struct stk_sound_bytes *bytes, struct st
 {
 	struct stk_flac_block b;
 	const uint8_t *p = NULL;
-	const uint64_t rest = bytes->size - info->begin;
-	const size_t n = rest < STK_FLAC_HEADER ? (size_t)rest : STK_FLAC_HEADER;
+	const uint64_t remaining = bytes->size - info->begin;
+	const size_t n = remaining < STK_FLAC_HEADER ? (size_t)remaining : STK_FLAC_HEADER;
 	enum stk_status s = n ? bytes->read(bytes->user, info->begin, n, &p, err) : STK_OK;
 	bool found = !s && n && stk__flac_block_read(p, n, info->rate, info->bits, &b);
 	if (found) {
@@ -250,7 +251,7 @@ static enum stk_status read_first(const struct stk_sound_bytes *bytes, struct st
 		info->rate = info->rate ? info->rate : b.rate;
 	} else if (!s && n) {
 		uint64_t at;
-		const uint64_t to = rest < MOST_TAIL ? bytes->size : info->begin + MOST_TAIL;
+		const uint64_t to = remaining < MOST_TAIL ? bytes->size : info->begin + MOST_TAIL;
 		s = find_block(bytes, info, info->begin + 1, to, 0, INT64_MAX, &at, &b, err);
 		found = !s && at != UINT64_MAX;
 	}
@@ -264,24 +265,24 @@ enum stk_status stk__flac_peek(
 	const struct stk_sound_bytes *bytes, uint64_t at, bool lenient, struct stk_sound_info *info, struct stk_error *err)
 {
 	struct stk_flac_block b;
-	uint64_t promised = 0, last = 0;
+	uint64_t declared = 0, last = 0;
 	*info = (struct stk_sound_info){.format = "flac", .coding = "flac"};
-	enum stk_status s = read_sections(bytes, at + 4, info, &promised, err);
+	enum stk_status s = read_sections(bytes, at + 4, info, &declared, err);
 	if (s || (s = read_first(bytes, info, err)))
 		return s;
 	info->pcm = info->bits <= 16 ? STK_PCM_I16 : STK_PCM_I32;
 	info->frame_bytes = (uint32_t)info->channels * stk__pcm_bytes(info->pcm);
-	info->frames = (int64_t)promised;
-	if ((!promised && info->begin == bytes->size) || (promised && bytes->costly))
+	info->frames = (int64_t)declared;
+	if ((!declared && info->begin == bytes->size) || (declared && bytes->costly))
 		return STK_OK;
-	/* In a complete file the last block ends at the promised number of frames. */
-	if (promised && info->blocks.placed && !lenient) {
+	/* In a complete file the last block ends at the declared number of frames. */
+	if (declared && info->blocks.placed && !lenient) {
 		if ((s = find_last(bytes, info, bytes->size, &last, &b, err)))
 			return s;
 		if (last != UINT64_MAX && frame_of(info, &b) + b.frames == info->frames)
 			return STK_OK;
 	}
-	return count_frames(bytes, lenient, (int64_t)promised, info, err);
+	return count_frames(bytes, lenient, (int64_t)declared, info, err);
 }
 
 /* ---- windows ---- */
@@ -304,16 +305,16 @@ static enum stk_status use_table(const struct stk_sound_bytes *bytes, const stru
 		if (s)
 			return s;
 		const uint64_t frame = stk__get64(p, false), offset = stk__get64(p + 8, false);
-		const bool before = frame <= (uint64_t)first; /* unused seek points have the largest number */
+		const bool at_or_before = frame <= (uint64_t)first; /* unused seek points have the largest number */
 		if (offset < bytes->size - info->begin && frame < (uint64_t)info->frames) {
 			const struct block_start found = {info->begin + offset, (int64_t)frame};
-			if (before && found.frame > low->frame)
+			if (at_or_before && found.frame > low->frame)
 				*low = found;
-			else if (!before && found.frame < high->frame)
+			else if (!at_or_before && found.frame < high->frame)
 				*high = found;
 		}
-		from = before ? k + 1 : from;
-		to = before ? to : k;
+		from = at_or_before ? k + 1 : from;
+		to = at_or_before ? to : k;
 	}
 	return STK_OK;
 }
@@ -369,8 +370,9 @@ enum stk_status stk__flac_span(const struct stk_sound_bytes *bytes, const struct
 	*from = low.at;
 	*to = high.at;
 	if (!seeks) {
-		const double each = (double)(bytes->size - info->begin) / (double)info->frames;
-		const uint64_t begin = (uint64_t)((double)first * each), end = (uint64_t)((double)(first + count) * each);
+		const double bytes_per_frame = (double)(bytes->size - info->begin) / (double)info->frames;
+		const uint64_t begin = (uint64_t)((double)first * bytes_per_frame),
+			       end = (uint64_t)((double)(first + count) * bytes_per_frame);
 		*from = info->begin + (begin > margin ? begin - margin : 0);
 		*to = info->begin + end + margin;
 	}
@@ -457,7 +459,7 @@ static enum stk_status skip_damage(struct reading *r, uint64_t from, int64_t *fr
 }
 
 /* Writes those of the frames from `frame` to `next` - 1 that lie in the window: frames of a decoded block, or zeros if `block` is NULL. */
-static void put(const struct reading *r, const struct stk_flac_block_memory *block, int64_t frame, int64_t next)
+static void write_frames(const struct reading *r, const struct stk_flac_block_memory *block, int64_t frame, int64_t next)
 {
 	const struct stk_sound_window *w = r->window;
 	const int64_t from = frame > w->first ? frame : w->first, end = w->first + w->count, to = next < end ? next : end;
@@ -473,7 +475,7 @@ static void write_blocks(struct reading *r)
 {
 	stk__flac_finish(&r->d);
 	for (int32_t h = 0; h < r->d.block_count; h++)
-		put(r, &r->d.blocks[h], r->first_frames[h], r->first_frames[h] + r->d.blocks[h].block.frames);
+		write_frames(r, &r->d.blocks[h], r->first_frames[h], r->first_frames[h] + r->d.blocks[h].block.frames);
 	r->d.block_count = 0;
 }
 
@@ -508,7 +510,7 @@ static enum stk_status next_block(struct reading *r, struct stk_error *err)
 		return refuse_damage(r, s, err);
 	if ((s = skip_damage(r, r->at + !misplaced, &frame, err)))
 		return s;
-	put(r, NULL, r->frame, frame);
+	write_frames(r, NULL, r->frame, frame);
 	r->frame = frame;
 	return STK_OK;
 }

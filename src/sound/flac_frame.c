@@ -72,12 +72,12 @@ bool stk__flac_block_read(const uint8_t *p, size_t n, int32_t rate, int32_t bits
 /* Sets d->piece to the file's bytes from offset `at` on. Stores a failure in d->failed; the piece is then empty. */
 static void take_piece(struct stk_flac_decoder *d, uint64_t at)
 {
-	const uint64_t rest = d->bytes->size - at;
-	size_t n = rest < STK_SOUND_READ ? (size_t)rest : STK_SOUND_READ;
+	const uint64_t remaining = d->bytes->size - at;
+	size_t n = remaining < STK_SOUND_READ ? (size_t)remaining : STK_SOUND_READ;
 	d->piece_at = at;
 	if (d->bytes->data) {
 		d->piece = d->bytes->data + at;
-		n = (size_t)rest;
+		n = (size_t)remaining;
 	} else if ((d->failed = d->bytes->read(d->bytes->user, at, n, &d->piece, d->err))) {
 		n = 0;
 		d->piece = (const uint8_t *)"";
@@ -99,19 +99,19 @@ static void sum_until(struct stk_flac_decoder *d, uint64_t at)
 	d->unsummed = to;
 }
 
-static void more(struct stk_flac_bits *b)
+static void refill(struct stk_flac_bits *b)
 {
 	struct stk_flac_decoder *d = (struct stk_flac_decoder *)(void *)b;
 	if (d->piece_at + (uint64_t)(b->end - d->piece) < d->bytes->size && !d->failed) {
-		const int32_t within = (8 - b->count % 8) % 8; /* number of bits of the next byte that were consumed already */
+		const int32_t bit_offset = (8 - b->count % 8) % 8; /* number of bits of the next byte that were consumed already */
 		const uint64_t at = next_byte_offset(d);
 		sum_until(d, at);
 		take_piece(d, at);
 		b->cache = 0;
 		b->count = 0;
-		if (within && b->p < b->end) {
-			b->cache = (uint64_t)*b->p++ << 56 << within;
-			b->count = 8 - within;
+		if (bit_offset && b->p < b->end) {
+			b->cache = (uint64_t)*b->p++ << 56 << bit_offset;
+			b->count = 8 - bit_offset;
 		}
 	}
 	for (; b->count <= 56; b->count += 8) {
@@ -164,11 +164,11 @@ static const struct stk_flac_predictor fixed[] = {{0, 0, {0}}, {1, 0, {1}}, {2, 
 
 /* Reads one channel with `bits` bits a sample into its plane, as residuals. Stores samples instead if the channel has no predictor, or if `bits` is 33: then
  * they go to d->side, and their lower 32 bits to the plane. */
-static enum stk_status read_subframe(struct stk_flac_decoder *d, int32_t bits, struct stk_flac_block_memory *held, int32_t channel)
+static enum stk_status read_subframe(struct stk_flac_decoder *d, int32_t bits, struct stk_flac_block_memory *memory, int32_t channel)
 {
 	struct stk_flac_bits *b = &d->bits;
-	struct stk_flac_task *task = &held->tasks[channel];
-	int32_t *x = held->plane[channel];
+	struct stk_flac_task *task = &memory->tasks[channel];
+	int32_t *x = memory->plane[channel];
 	const int32_t n = d->block.frames;
 	const uint32_t head = stk__flac_get(b, 8), type = head >> 1 & 0x3f;
 	uint32_t wasted = 0;
@@ -179,7 +179,7 @@ static enum stk_status read_subframe(struct stk_flac_decoder *d, int32_t bits, s
 	if ((int32_t)wasted >= bits)
 		return STK_CORRUPT;
 	bits -= (int32_t)wasted;
-	held->wasted[channel] = wasted;
+	memory->wasted[channel] = wasted;
 	task->p.order = 0;
 	task->fixed = type < 32;
 	task->bits = bits;
@@ -258,11 +258,11 @@ static enum stk_status allocate_planes(struct stk_flac_decoder *d)
 /* Computes left and right in place. One channel stores the side signal, left - right; the other one stores left, right, or the middle signal, (left + right)
  * >> 1. The bit that this shift drops equals the lowest bit of the side signal. The results fit in 32 bits, so arithmetic modulo 2^32 is enough, except for
  * a side signal of 33 bits. */
-static void separate(const struct stk_flac_block_memory *held, const int64_t *side)
+static void separate(const struct stk_flac_block_memory *memory, const int64_t *side)
 {
-	const struct stk_flac_block *block = &held->block;
+	const struct stk_flac_block *block = &memory->block;
 	const int32_t n = block->frames;
-	int32_t *left = held->plane[0], *right = held->plane[1];
+	int32_t *left = memory->plane[0], *right = memory->plane[1];
 	const bool wide = block->bits == 32;
 	if (block->middle && wide) {
 		for (int32_t i = 0; i < n; i++) {
@@ -287,7 +287,7 @@ static void separate(const struct stk_flac_block_memory *held, const int64_t *si
 void stk__flac_begin(struct stk_flac_decoder *d, const struct stk_sound_bytes *bytes, const struct stk_sound_info *info, unsigned cpu,
 	struct stk_error *err)
 {
-	*d = (struct stk_flac_decoder){.bits = {.more = more}, .bytes = bytes, .info = info, .loops = stk__flac_loops(cpu), .err = err};
+	*d = (struct stk_flac_decoder){.bits = {.more = refill}, .bytes = bytes, .info = info, .loops = stk__flac_loops(cpu), .err = err};
 	d->piece = d->bits.p = d->bits.end = (const uint8_t *)"";
 	d->piece_at = bytes->size;
 }
@@ -312,9 +312,9 @@ enum stk_status stk__flac_decode(struct stk_flac_decoder *d, uint64_t at, uint64
 	d->bits.p += d->block.bytes;
 	if ((s = allocate_planes(d)))
 		return s;
-	struct stk_flac_block_memory *held = &d->blocks[d->block_count];
+	struct stk_flac_block_memory *memory = &d->blocks[d->block_count];
 	for (int32_t c = 0; c < d->block.channels && !s; c++)
-		s = read_subframe(d, d->block.bits + (d->block.first_side >= 0 && c == !d->block.first_side), held, c);
+		s = read_subframe(d, d->block.bits + (d->block.first_side >= 0 && c == !d->block.first_side), memory, c);
 	if (d->failed)
 		return d->failed;
 	if (stk__flac_ended(&d->bits))
@@ -329,7 +329,7 @@ enum stk_status stk__flac_decode(struct stk_flac_decoder *d, uint64_t at, uint64
 	sum_until(d, *next);
 	if (d->checksum)
 		return STK_CORRUPT;
-	held->block = d->block;
+	memory->block = d->block;
 	d->block_count++;
 	return STK_OK;
 }
@@ -343,11 +343,11 @@ void stk__flac_finish(struct stk_flac_decoder *d)
 			tasks[count++] = d->blocks[h].tasks[c];
 	d->loops->predict(tasks, count);
 	for (int32_t h = 0; h < d->block_count; h++) {
-		struct stk_flac_block_memory *held = &d->blocks[h];
+		struct stk_flac_block_memory *memory = &d->blocks[h];
 		for (int32_t c = 0; c < d->info->channels; c++)
-			for (int32_t i = 0; i < held->block.frames && held->wasted[c]; i++)
-				held->plane[c][i] = (int32_t)(uint32_t)((uint64_t)held->plane[c][i] << held->wasted[c]);
-		if (held->block.first_side >= 0)
-			separate(held, d->side);
+			for (int32_t i = 0; i < memory->block.frames && memory->wasted[c]; i++)
+				memory->plane[c][i] = (int32_t)(uint32_t)((uint64_t)memory->plane[c][i] << memory->wasted[c]);
+		if (memory->block.first_side >= 0)
+			separate(memory, d->side);
 	}
 }

@@ -155,7 +155,7 @@ static void convert_blocks(
 	enum stk_pcm kind, const uint8_t *p, int64_t frames, int32_t channels, bool mono, enum stk_dtype dtype, uint8_t *to)
 {
 	float samples[BLOCK];
-	int64_t most = BLOCK / channels, made = mono ? 1 : channels;
+	int64_t most = BLOCK / channels, out_channels = mono ? 1 : channels;
 	_Static_assert(BLOCK >= (int)STK_SOUND_MAX_CHANNELS, "a block holds a frame");
 	for (int64_t n; frames > 0; frames -= n) {
 		n = frames < most ? frames : most;
@@ -166,9 +166,9 @@ static void convert_blocks(
 			mean(samples, n, channels, block);
 		}
 		if (dtype != STK_FLOAT)
-			from_float(block, n * made, dtype, to);
+			from_float(block, n * out_channels, dtype, to);
 		p += n * channels * stk__pcm_bytes(kind);
-		to += (size_t)(n * made) * stk_dtype_size(dtype);
+		to += (size_t)(n * out_channels) * stk_dtype_size(dtype);
 	}
 }
 

@@ -50,9 +50,9 @@ static const char *other_sound(const uint8_t *data, size_t size)
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
 		if (size >= (size_t)kinds[i].at + kinds[i].length && !memcmp(data + kinds[i].at, kinds[i].bytes, kinds[i].length))
 			return kinds[i].name;
-	for (size_t before = 0, sync = 0x47; before <= 4;
-		before += 4) /* packets have 188 bytes; in M2TS files, 4 bytes precede each packet */
-		if (size > 2 * before + 188 && data[before] == sync && data[2 * before + 188] == sync)
+	for (size_t prefix = 0, sync = 0x47; prefix <= 4;
+		prefix += 4) /* packets have 188 bytes; in M2TS files, 4 bytes precede each packet */
+		if (size > 2 * prefix + 188 && data[prefix] == sync && data[2 * prefix + 188] == sync)
 			return "an MPEG transport stream";
 	if (size >= 2 && data[0] == 0xff && (data[1] & 0xe0) == 0xe0 && data[1] != 0xff && data[1] != 0xfe)
 		return (data[1] & 6) == 0 ? "an AAC file (ADTS)" : "an MP3 file";
@@ -117,7 +117,7 @@ enum stk_status stk__sound_read(const struct stk_sound_bytes *bytes, const struc
 {
 	if (!strcmp(info->format, "flac"))
 		return stk__flac_read(bytes, info, window, err);
-	int64_t most = STK_SOUND_READ / info->frame_bytes, made = window->mono ? 1 : info->channels;
+	int64_t most = STK_SOUND_READ / info->frame_bytes, out_channels = window->mono ? 1 : info->channels;
 	uint64_t at = info->begin + (uint64_t)window->first * info->frame_bytes;
 	uint8_t *to = window->to;
 	for (int64_t left = window->count, n; left > 0; left -= n) {
@@ -131,7 +131,7 @@ enum stk_status stk__sound_read(const struct stk_sound_bytes *bytes, const struc
 			return s;
 		stk__pcm_convert(info->pcm, from, n, info->channels, window->mono, window->dtype, to);
 		at += size;
-		to += (size_t)(n * made) * stk_dtype_size(window->dtype);
+		to += (size_t)(n * out_channels) * stk_dtype_size(window->dtype);
 	}
 	return STK_OK;
 }

@@ -163,7 +163,7 @@ static bool is_before(const struct stk_sound_stream *s, int64_t first, int packe
  * makes the decoder return its remaining frames. A damaged packet fails only if the stream is not lenient and the damage is not due to a skip. */
 static enum stk_status send_packet(struct stk_sound_stream *s, int64_t first, struct stk_error *err)
 {
-	const int before = s->info.rate ? preroll(s) : -1;
+	const int preroll_packets = s->info.rate ? preroll(s) : -1;
 	for (;;) {
 		enum stk_status status = stk__container_next(s->container, s->packet, err);
 		if (status == STK_END) {
@@ -175,7 +175,7 @@ static enum stk_status send_packet(struct stk_sound_stream *s, int64_t first, st
 			return status;
 		if (!s->has_read_packet)
 			note_start(s);
-		if (before < 0 || !is_before(s, first, before))
+		if (preroll_packets < 0 || !is_before(s, first, preroll_packets))
 			break;
 		s->jumped = true;
 		s->f->av_packet_unref(s->packet);
@@ -456,11 +456,11 @@ enum stk_status stk__stream_open(struct stk_sound_library *l, const struct stk_s
 	return STK_OK;
 }
 
-static enum stk_status refuse_short(const struct stk_sound_stream *s, int64_t promised, struct stk_error *err)
+static enum stk_status refuse_short(const struct stk_sound_stream *s, int64_t declared, struct stk_error *err)
 {
 	return stk__fail(err, STK_CORRUPT,
 		"a truncated file (%s): it ends after %.3f s; its header promises %.3f s. strict=False decodes what is there",
-		s->info.coding, seconds(s), (double)promised / s->info.rate);
+		s->info.coding, seconds(s), (double)declared / s->info.rate);
 }
 
 enum stk_status stk__stream_decode(struct stk_sound_stream *s, int64_t first, int64_t count, stk_stream_sink sink, void *user,
@@ -478,12 +478,12 @@ enum stk_status stk__stream_decode(struct stk_sound_stream *s, int64_t first, in
 		if ((status = next_frame(s, first, err)))
 			break;
 		int64_t n = s->frame->nb_samples, skip = first > s->at ? first - s->at : 0;
-		int64_t take = end - s->at < n ? end - s->at : n;
-		if (skip < take) {
+		int64_t ready = end - s->at < n ? end - s->at : n;
+		if (skip < ready) {
 			const uint8_t *samples = interleaved(s);
-			status = samples ? sink(user, samples + (size_t)skip * s->info.frame_bytes, take - skip, err) : no_memory(err);
+			status = samples ? sink(user, samples + (size_t)skip * s->info.frame_bytes, ready - skip, err) : no_memory(err);
 		}
-		if (take < n) /* the frame stays pending, since the next window may begin in it */
+		if (ready < n) /* the frame stays pending, since the next window may begin in it */
 			return status;
 		s->at += n;
 		s->pending = false;

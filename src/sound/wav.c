@@ -13,8 +13,8 @@ enum { TAG_PCM = 1, TAG_FLOAT = 3, TAG_ALAW = 6, TAG_MULAW = 7, TAG_EXTENSIBLE =
 
 /* Facts about the file, collected while its chunks are visited. */
 struct wav {
-	uint64_t size; /* size of the file in bytes */
-	bool wide;     /* the file is RF64 or BW64 */
+	uint64_t size;         /* size of the file in bytes */
+	bool has_64_bit_sizes; /* the file is RF64 or BW64 */
 	bool has_ds64, has_fmt, has_data;
 	uint64_t ds64_data; /* size in bytes of the data chunk, from ds64 */
 	uint32_t tag, rate, block, bits;
@@ -66,12 +66,12 @@ static enum stk_status read_chunk(struct wav *w, const struct stk_sound_bytes *b
 	if (!memcmp(head, "data", 4) && !w->has_data) {
 		w->has_data = true;
 		w->data = at;
-		w->header_size = w->wide && n == UNKNOWN_SIZE ? w->ds64_data : n;
-		if (w->wide && n == UNKNOWN_SIZE)
+		w->header_size = w->has_64_bit_sizes && n == UNKNOWN_SIZE ? w->ds64_data : n;
+		if (w->has_64_bit_sizes && n == UNKNOWN_SIZE)
 			*end = w->header_size < w->size - at ? at + w->header_size + (w->header_size & 1) : w->size;
 		return STK_OK;
 	}
-	bool fmt = !memcmp(head, "fmt ", 4) && !w->has_fmt, ds64 = w->wide && !memcmp(head, "ds64", 4);
+	bool fmt = !memcmp(head, "fmt ", 4) && !w->has_fmt, ds64 = w->has_64_bit_sizes && !memcmp(head, "ds64", 4);
 	if (!fmt && !ds64)
 		return STK_OK;
 	if (n > w->size - at)
@@ -102,7 +102,7 @@ static enum stk_status read_chunks(struct wav *w, const struct stk_sound_bytes *
 		if (s)
 			return s;
 		memcpy(head, p, sizeof head);
-		if (w->wide && k == 0 && memcmp(head, "ds64", 4) != 0)
+		if (w->has_64_bit_sizes && k == 0 && memcmp(head, "ds64", 4) != 0)
 			return stk__fail(err, STK_CORRUPT, "an RF64 file whose first chunk is not ds64, which has its sizes");
 		if ((s = read_chunk(w, bytes, head, at + CHUNK_HEADER, &at, err)))
 			return s;
@@ -133,22 +133,22 @@ static const char *coding_name(uint32_t tag)
 static enum stk_status find_coding(const struct wav *w, struct stk_sound_info *info, struct stk_error *err)
 {
 	static const enum stk_pcm widths[] = {STK_PCM_U8, STK_PCM_I16, STK_PCM_I24, STK_PCM_I32};
-	bool known = false;
+	bool recognised = false;
 	switch (w->tag) {
 	case TAG_PCM:
 		info->coding = "pcm";
-		known = w->bits >= 1 && w->bits <= 32;
-		info->pcm = widths[known ? (w->bits - 1) / 8 : 0];
+		recognised = w->bits >= 1 && w->bits <= 32;
+		info->pcm = widths[recognised ? (w->bits - 1) / 8 : 0];
 		break;
 	case TAG_FLOAT:
 		info->coding = "float";
-		known = w->bits == 32 || w->bits == 64;
+		recognised = w->bits == 32 || w->bits == 64;
 		info->pcm = w->bits == 64 ? STK_PCM_F64 : STK_PCM_F32;
 		break;
 	case TAG_ALAW:
 	case TAG_MULAW:
 		info->coding = w->tag == TAG_ALAW ? "alaw" : "mulaw";
-		known = w->bits == 8 || w->bits == 0; /* a fmt chunk of less than 16 bytes does not state the bits */
+		recognised = w->bits == 8 || w->bits == 0; /* a fmt chunk of less than 16 bytes does not state the bits */
 		info->pcm = w->tag == TAG_ALAW ? STK_PCM_ALAW : STK_PCM_MULAW;
 		break;
 	default:
@@ -157,7 +157,7 @@ static enum stk_status find_coding(const struct wav *w, struct stk_sound_info *i
 			coding_name(w->tag), w->tag);
 	}
 	info->bits = w->bits ? (int32_t)w->bits : 8;
-	if (!known)
+	if (!recognised)
 		return stk__fail(
 			err, STK_CORRUPT, "a WAV with %u bits a sample, which its coding (%s) does not have", w->bits, info->coding);
 	return STK_OK;
@@ -186,14 +186,14 @@ static enum stk_status check_fmt(const struct wav *w, struct stk_sound_info *inf
 static enum stk_status chunk_follows(const struct wav *w, const struct stk_sound_bytes *bytes, bool *follows, struct stk_error *err)
 {
 	const uint8_t *p = NULL;
-	uint64_t rest = w->size - w->data;
-	*follows = rest < CHUNK_HEADER;
+	uint64_t remaining = w->size - w->data;
+	*follows = remaining < CHUNK_HEADER;
 	if (*follows)
 		return STK_OK;
 	enum stk_status s = bytes->read(bytes->user, w->data, CHUNK_HEADER, &p, err);
 	if (s)
 		return s;
-	*follows = stk__get32(p + 4, true) <= rest - CHUNK_HEADER;
+	*follows = stk__get32(p + 4, true) <= remaining - CHUNK_HEADER;
 	for (int i = 0; i < 4; i++)
 		*follows &= p[i] >= ' ' && p[i] < 0x7f;
 	return STK_OK;
@@ -204,9 +204,9 @@ static enum stk_status chunk_follows(const struct wav *w, const struct stk_sound
 static enum stk_status count_frames(
 	const struct wav *w, const struct stk_sound_bytes *bytes, bool lenient, struct stk_sound_info *info, struct stk_error *err)
 {
-	uint64_t rest = w->size - w->data, size = w->header_size, frame = info->frame_bytes;
-	bool unknown = !w->has_ds64 && (size == UNKNOWN_SIZE || (size / frame == SOX_UNKNOWN_SIZE / frame && rest < size));
-	if (size == 0 && rest > 0) {
+	uint64_t remaining = w->size - w->data, size = w->header_size, frame = info->frame_bytes;
+	bool unknown = !w->has_ds64 && (size == UNKNOWN_SIZE || (size / frame == SOX_UNKNOWN_SIZE / frame && remaining < size));
+	if (size == 0 && remaining > 0) {
 		bool follows;
 		enum stk_status s = chunk_follows(w, bytes, &follows, err);
 		if (s)
@@ -215,10 +215,10 @@ static enum stk_status count_frames(
 			return stk__fail(err, STK_CORRUPT,
 				"a WAV whose header promises no samples, and %llu bytes follow it: the recorder did not finish the file. "
 				"strict=False takes them as samples",
-				(unsigned long long)rest);
+				(unsigned long long)remaining);
 		unknown = !follows;
 	}
-	size = unknown || size > rest ? rest : size;
+	size = unknown || size > remaining ? remaining : size;
 	info->begin = w->data;
 	info->frames = (int64_t)(size / frame);
 	info->missing = unknown ? 0 : (int64_t)(w->header_size / frame - size / frame);
@@ -236,7 +236,7 @@ enum stk_status stk__wav_peek(const struct stk_sound_bytes *bytes, bool lenient,
 	enum stk_status s = bytes->read(bytes->user, 0, RIFF_HEADER, &p, err);
 	if (s)
 		return s;
-	w.wide = memcmp(p, "RIFF", 4) != 0;
+	w.has_64_bit_sizes = memcmp(p, "RIFF", 4) != 0;
 	if ((s = read_chunks(&w, bytes, err)) || (s = check_fmt(&w, info, err)))
 		return s;
 	return count_frames(&w, bytes, lenient, info, err);
