@@ -46,7 +46,7 @@ STK_KERNEL void __launch_bounds__(1024) NAME(struct stk_assign_launch l)
 		m.row_of[j] = -1;
 	for (int k = 0; k < OWNED; k++)
 		PRICE(k) = 0;
-	least_of_rows(s, m, KIND, l.kept, l.pitch);
+	least_of_rows(s, m, KIND, l.kept_rows, l.pitch);
 	__syncthreads();
 
 	for (int32_t row = 0;; row++) {
@@ -60,7 +60,7 @@ STK_KERNEL void __launch_bounds__(1024) NAME(struct stk_assign_launch l)
 			break;
 		int32_t row_read = row;
 #if COLS
-		read_row(&s, &m, KIND, l.kept, l.pitch, row_read, COLS, cost);
+		read_row(&s, &m, KIND, l.kept_rows, l.pitch, row_read, COLS, cost);
 		for (int k = 0; k < COLS; k++)
 			owner[k] = COLUMN(k) < s.cols ? m.row_of[COLUMN(k)] : -1;
 #endif
@@ -113,7 +113,7 @@ STK_KERNEL void __launch_bounds__(1024) NAME(struct stk_assign_launch l)
 			row_read = m.row_of[best.col];
 			double dual = m.row_dual[row_read];
 #if COLS
-			read_row(&s, &m, KIND, l.kept, l.pitch, row_read, COLS, cost);
+			read_row(&s, &m, KIND, l.kept_rows, l.pitch, row_read, COLS, cost);
 #endif
 			for (int k = 0; k < OWNED; k++) {
 				double value = ((so_far + COST(k)) - dual) - PRICE(k);

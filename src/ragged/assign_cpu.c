@@ -4,7 +4,7 @@
  *
  * The search is Crouse's (see stoker/batching.h). SciPy keeps the columns that are still in the search in a list. The list starts in descending order, and a
  * column is taken out by moving the last one into its place; ties are decided by position in that list. Here costs and prices stay in column order, so that
- * loops run over dense memory, and place[] records the position that each column would have in SciPy's list. */
+ * loops run over dense memory, and position[] records the position that each column would have in SciPy's list. */
 #include "ragged/assign_loops.h"
 #include "ragged/items.h"
 #include "ragged/ragged.h"
@@ -14,11 +14,11 @@
 
 #include <math.h>
 
-/* A column that has left a search, with what end_search needs to put it back and to update its price: the length of its path, its place in SciPy's list, and
- * the column that was moved into that place. */
+/* A column that has left a search, with what end_search needs to put it back and to update its price: the length of its path, its position in SciPy's list,
+ * and the column that was moved to that position. */
 struct visit {
 	double path_cost;
-	int32_t col, place, moved;
+	int32_t col, position, moved;
 };
 
 struct solver {
@@ -29,8 +29,8 @@ struct solver {
 	int32_t rows, cols;
 	/* row_dual has `rows` elements, the other arrays have `cols`. search_price: a copy of price, with -inf for columns that have left the search. */
 	double *row_dual, *price, *search_price, *path_cost;
-	int32_t *col_of, *row_of, *place, *list, *path; /* col_of has `rows` elements, the other arrays have `cols` */
-	struct visit *visits;                           /* [rows + 1] */
+	int32_t *col_of, *row_of, *position, *list, *path; /* col_of has `rows` elements, the other arrays have `cols` */
+	struct visit *visits;                              /* [rows + 1] */
 	int32_t visited;
 };
 
@@ -61,7 +61,7 @@ static void solver_begin(struct solver *s, uint8_t *memory)
 	s->path_cost = take_piece(&memory, c * 8);
 	s->col_of = take_piece(&memory, r * 4);
 	s->row_of = take_piece(&memory, c * 4);
-	s->place = take_piece(&memory, c * 4);
+	s->position = take_piece(&memory, c * 4);
 	s->list = take_piece(&memory, c * 4);
 	s->path = take_piece(&memory, c * 4);
 	s->visits = take_piece(&memory, (r + 1) * sizeof *s->visits);
@@ -72,17 +72,17 @@ static void solver_begin(struct solver *s, uint8_t *memory)
 	for (int32_t j = 0; j < s->cols; j++) {
 		s->price[j] = s->search_price[j] = 0;
 		s->row_of[j] = s->path[j] = -1;
-		s->place[j] = s->list[j] = s->cols - 1 - j;
+		s->position[j] = s->list[j] = s->cols - 1 - j;
 	}
 }
 
 /* Takes a column out of the search, and records in s->visits the data with which end_search restores it. */
-static void leave(struct solver *s, int32_t col)
+static void remove_column(struct solver *s, int32_t col)
 {
-	int32_t at = s->place[col], moved = s->list[s->cols - 1 - s->visited];
-	s->visits[s->visited++] = (struct visit){.path_cost = s->path_cost[col], .col = col, .place = at, .moved = moved};
+	int32_t at = s->position[col], moved = s->list[s->cols - 1 - s->visited];
+	s->visits[s->visited++] = (struct visit){.path_cost = s->path_cost[col], .col = col, .position = at, .moved = moved};
 	s->list[at] = moved;
-	s->place[moved] = at;
+	s->position[moved] = at;
 	s->path_cost[col] = INFINITY;
 	s->search_price[col] = -INFINITY;
 }
@@ -93,14 +93,14 @@ static void end_search(struct solver *s, int32_t row, double length)
 	s->row_dual[row] += length;
 	while (s->visited > 0) {
 		struct visit v = s->visits[--s->visited];
-		double saved = length - v.path_cost;
+		double decrease = length - v.path_cost;
 		if (s->row_of[v.col] >= 0)
-			s->row_dual[s->row_of[v.col]] += saved;
-		s->price[v.col] -= saved;
+			s->row_dual[s->row_of[v.col]] += decrease;
+		s->price[v.col] -= decrease;
 		s->search_price[v.col] = s->price[v.col];
-		s->place[v.moved] = s->cols - 1 - s->visited;
-		s->list[v.place] = v.col;
-		s->place[v.col] = v.place;
+		s->position[v.moved] = s->cols - 1 - s->visited;
+		s->list[v.position] = v.col;
+		s->position[v.col] = v.position;
 	}
 }
 
@@ -110,10 +110,10 @@ static void augment(struct solver *s, int32_t row, int32_t sink)
 	int32_t j = sink, i;
 	do {
 		i = s->path[j] < 0 ? row : s->path[j];
-		int32_t before = s->col_of[i];
+		int32_t previous = s->col_of[i];
 		s->row_of[j] = i;
 		s->col_of[i] = j;
-		j = before;
+		j = previous;
 	} while (i != row);
 }
 
@@ -129,8 +129,8 @@ static enum stk_assign_status assign_row(struct solver *s, int32_t row)
 	bool valid = true;
 	double least = s->loops->first(&r, &valid);
 	while (valid && least < INFINITY) {
-		int32_t col = s->kernels->pick(s->path_cost, least, s->row_of, s->place, s->cols);
-		leave(s, col);
+		int32_t col = s->kernels->pick(s->path_cost, least, s->row_of, s->position, s->cols);
+		remove_column(s, col);
 		if (s->row_of[col] < 0) {
 			bool stepped = s->visited > 1;
 			end_search(s, row, least);

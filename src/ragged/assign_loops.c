@@ -35,11 +35,11 @@
 ROW_LOOPS(f32, float)
 ROW_LOOPS(f64, double)
 
-static int32_t pick(const double *path_cost, double least, const int32_t *owner, const int32_t *place, int32_t n)
+static int32_t pick(const double *path_cost, double least, const int32_t *owner, const int32_t *position, int32_t n)
 {
 	int32_t best = -1;
 	for (int32_t j = 0; j < n; j++) {
-		if (path_cost[j] == least && stk__assign_prefers(j, best, owner, place))
+		if (path_cost[j] == least && stk__assign_prefers(j, best, owner, position))
 			best = j;
 	}
 	return best;

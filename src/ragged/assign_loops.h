@@ -30,8 +30,8 @@ struct stk_assign_loops {
 struct stk_assign_kernels {
 	struct stk_assign_loops f32, f64;
 	/* Returns the column that SciPy's linear_sum_assignment takes among the columns with path_cost[j] == least: the free column (owner[j] < 0) with the
-	 * largest place[j] or, if none is free, the owned column with the smallest. */
-	int32_t (*pick)(const double *path_cost, double least, const int32_t *owner, const int32_t *place, int32_t n);
+	 * largest position[j] or, if none is free, the owned column with the smallest. */
+	int32_t (*pick)(const double *path_cost, double least, const int32_t *owner, const int32_t *position, int32_t n);
 	/* Sets out[c * rows + r] = in[r * in_stride + c]. */
 	void (*transpose)(const float *in, int64_t in_stride, float *out, int32_t rows, int32_t cols);
 };
@@ -41,13 +41,13 @@ void stk__assign_kernels_x86(struct stk_assign_kernels *k, unsigned cpu);  /* ca
 extern const struct stk_assign_kernels stk__assign_kernels_c, stk__assign_kernels_avx2;
 
 /* Returns whether SciPy prefers column j to the best column so far, given equal path costs. */
-static inline bool stk__assign_prefers(int32_t j, int32_t best, const int32_t *owner, const int32_t *place)
+static inline bool stk__assign_prefers(int32_t j, int32_t best, const int32_t *owner, const int32_t *position)
 {
 	if (best < 0)
 		return true;
 	if (owner[j] < 0)
-		return owner[best] >= 0 || place[j] > place[best];
-	return owner[best] >= 0 && place[j] < place[best];
+		return owner[best] >= 0 || position[j] > position[best];
+	return owner[best] >= 0 && position[j] < position[best];
 }
 
 #endif

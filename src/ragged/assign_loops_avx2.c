@@ -75,7 +75,7 @@ static inline double least_of(__m256d v, double least)
 ROW_LOOPS(f32, float, LOAD_F32)
 ROW_LOOPS(f64, double, LOAD_F64)
 
-static int32_t pick(const double *path_cost, double least, const int32_t *owner, const int32_t *place, int32_t n)
+static int32_t pick(const double *path_cost, double least, const int32_t *owner, const int32_t *position, int32_t n)
 {
 	const __m256d want = _mm256_set1_pd(least);
 	int32_t best = -1, j = 0;
@@ -85,12 +85,12 @@ static int32_t pick(const double *path_cost, double least, const int32_t *owner,
 		int hits = _mm256_movemask_pd(a) | _mm256_movemask_pd(b) << 4;
 		for (; hits; hits &= hits - 1) {
 			int32_t at = j + __builtin_ctz((unsigned)hits);
-			if (stk__assign_prefers(at, best, owner, place))
+			if (stk__assign_prefers(at, best, owner, position))
 				best = at;
 		}
 	}
 	for (; j < n; j++) {
-		if (path_cost[j] == least && stk__assign_prefers(j, best, owner, place))
+		if (path_cost[j] == least && stk__assign_prefers(j, best, owner, position))
 			best = j;
 	}
 	return best;

@@ -337,14 +337,14 @@ static size_t shared_bytes(const struct stk_assign *a)
 
 /* Returns whether the costs are copied with rows and columns swapped before the search. This is done for tall problems whose rows are contiguous: a search
  * runs along their columns, and reads contiguous memory after the swap. */
-static bool is_turned(const struct stk_assign *a)
+static bool is_transposed(const struct stk_assign *a)
 {
 	return a->rows > a->cols && a->cols > 1 && a->col_stride == 1;
 }
 
-static size_t turned_bytes(const struct stk_assign *a)
+static size_t transposed_bytes(const struct stk_assign *a)
 {
-	return is_turned(a) ? align_up((size_t)(a->problems * a->rows * a->cols) * stk_dtype_size(a->dtype)) : 0;
+	return is_transposed(a) ? align_up((size_t)(a->problems * a->rows * a->cols) * stk_dtype_size(a->dtype)) : 0;
 }
 
 /* Maximum number of columns of a problem whose state a thread block keeps in registers. */
@@ -355,14 +355,14 @@ static size_t state_bytes(const struct stk_assign *a)
 	return align_up(shared_bytes(a) + (size_t)larger(a) * (8 + 8 + 4));
 }
 
-static bool fits(const struct stk_assign *a, size_t shared)
+static bool fits_registers(const struct stk_assign *a, size_t shared)
 {
 	return larger(a) <= REGISTER_COLS && shared_bytes(a) <= shared;
 }
 
 size_t stk__cuda_assign_workspace(const struct stk_assign *a, size_t shared)
 {
-	return turned_bytes(a) + (fits(a, shared) ? 0 : (size_t)a->problems * state_bytes(a));
+	return transposed_bytes(a) + (fits_registers(a, shared) ? 0 : (size_t)a->problems * state_bytes(a));
 }
 
 size_t stk__cuda_shared(const struct stk_ragged *r)
@@ -370,7 +370,7 @@ size_t stk__cuda_shared(const struct stk_ragged *r)
 	return r->cuda->shared;
 }
 
-static enum stk_status turn(struct stk_ragged *r, const struct stk_assign_launch *l, void *stream, struct stk_error *err)
+static enum stk_status transpose(struct stk_ragged *r, const struct stk_assign_launch *l, void *stream, struct stk_error *err)
 {
 	struct stk_assign_launch a = *l;
 	size_t element = stk_dtype_size(a.a.dtype);
@@ -410,13 +410,13 @@ static int32_t kept_rows(const struct stk_ragged *r, const struct stk_assign *a,
 enum stk_status stk__cuda_assign(struct stk_ragged *r, const struct stk_assign *a, void *stream, struct stk_error *err)
 {
 	struct stk_assign_launch l = {.a = *a, .rows = (int32_t)smaller(a), .cols = (int32_t)larger(a)};
-	bool in_registers = fits(a, r->cuda->shared);
+	bool in_registers = fits_registers(a, r->cuda->shared);
 	if (stk__cuda_assign_workspace(a, r->cuda->shared) > 0 && !a->workspace)
 		return stk__fail(
 			err, STK_INVALID, "assign: workspace is needed for %lld x %lld costs", (long long)a->rows, (long long)a->cols);
-	if (is_turned(a)) {
-		l.turned = a->workspace;
-		enum stk_status status = turn(r, &l, stream, err);
+	if (is_transposed(a)) {
+		l.transposed = a->workspace;
+		enum stk_status status = transpose(r, &l, stream, err);
 		if (status)
 			return status;
 	}
@@ -427,10 +427,10 @@ enum stk_status stk__cuda_assign(struct stk_ragged *r, const struct stk_assign *
 		kernel = choose(a, &threads);
 		l.pitch = (l.cols + 3) & ~3;
 		if (a->dtype == STK_FLOAT)
-			l.kept = kept_rows(r, a, threads, l.pitch);
-		shared = shared_bytes(a) + (size_t)l.kept * (size_t)l.pitch * sizeof(float);
+			l.kept_rows = kept_rows(r, a, threads, l.pitch);
+		shared = shared_bytes(a) + (size_t)l.kept_rows * (size_t)l.pitch * sizeof(float);
 	} else {
-		l.state = (uint8_t *)a->workspace + turned_bytes(a);
+		l.state = (uint8_t *)a->workspace + transposed_bytes(a);
 		l.state_bytes = (int64_t)state_bytes(a);
 	}
 	return launch(r, stream, kernel, a->problems, 1, 1, threads, shared, &l, err);

@@ -67,12 +67,12 @@ struct stk_index_mask_launch {
 
 struct stk_assign_launch {
 	struct stk_assign a;
-	const void *turned; /* costs of tall problems with rows and columns swapped, of shape (problems, cols, rows); or NULL */
-	uint8_t *state;     /* for the kernel for large problems: state_bytes bytes for each problem */
+	const void *transposed; /* costs of tall problems with rows and columns swapped, of shape (problems, cols, rows); or NULL */
+	uint8_t *state;         /* for the kernel for large problems: state_bytes bytes for each problem */
 	int64_t state_bytes;
 	int32_t rows, cols; /* maximum numbers of rows and columns of a problem after the swap: rows <= cols */
-	int32_t kept;       /* number of rows of float costs that a thread block keeps in shared memory */
-	int32_t pitch;      /* number of floats from one row of `kept` to the next, a multiple of 4 */
+	int32_t kept_rows;  /* number of rows of float costs that a thread block keeps in shared memory */
+	int32_t pitch;      /* number of floats from one row of `row_costs` to the next, a multiple of 4 */
 };
 
 /* Number of threads of a block that computes losses. */

@@ -120,8 +120,8 @@ static void scatter_sample(void *ctx, int64_t b, int32_t worker)
 	(void)worker;
 	struct scatter_job *job = ctx;
 	const struct stk_scatter *s = job->s;
-	int32_t *own = s->origin ? NULL : stk__alloc((size_t)s->items * sizeof *own);
-	int32_t *origin = s->origin ? s->origin + b * s->items : own;
+	int32_t *temporary = s->origin ? NULL : stk__alloc((size_t)s->items * sizeof *temporary);
+	int32_t *origin = s->origin ? s->origin + b * s->items : temporary;
 	if (!origin) {
 		atomic_store(&job->no_memory, true);
 		return;
@@ -129,7 +129,7 @@ static void scatter_sample(void *ctx, int64_t b, int32_t worker)
 	scatter_origin(s, b, origin);
 	if (s->out && s->inner)
 		scatter_rows(s, b, origin);
-	stk__free(own);
+	stk__free(temporary);
 }
 
 enum stk_status stk__cpu_scatter(struct stk_ragged *r, const struct stk_scatter *s, struct stk_error *err)

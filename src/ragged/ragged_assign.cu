@@ -104,8 +104,8 @@ STK_DEVICE struct problem find_problem(const struct stk_assign_launch *l, int64_
 	s.row_stride = s.tall ? a->col_stride : a->row_stride;
 	s.col_stride = s.tall ? a->row_stride : a->col_stride;
 	s.cost = (const uint8_t *)a->cost + at * element;
-	if (s.tall && l->turned) {
-		s.cost = (const uint8_t *)l->turned + p * a->rows * a->cols * element;
+	if (s.tall && l->transposed) {
+		s.cost = (const uint8_t *)l->transposed + p * a->rows * a->cols * element;
 		s.row_stride = a->rows;
 		s.col_stride = 1;
 	}
@@ -131,7 +131,7 @@ struct shared_state {
 	int32_t *col_of;        /* [rows]; before a row is assigned: see least_of_rows */
 	int32_t *row_of, *path; /* [cols] */
 	int32_t *at;            /* [cols]: the column at each place of SciPy's list */
-	float *kept;            /* [l.kept][l.pitch]: the costs of the first rows */
+	float *row_costs;       /* [l.kept_rows][l.pitch]: the costs of the first rows */
 	struct found *slots;    /* [2 * 32] */
 	int32_t *flags;         /* [0]: the row to search next; [32 ..]: counts of the warps in give_pairs */
 };
@@ -139,8 +139,8 @@ struct shared_state {
 STK_DEVICE struct shared_state carve_shared(uint8_t *memory, uint8_t *fixed, const struct stk_assign_launch *l)
 {
 	struct shared_state s;
-	s.kept = (float *)memory; /* first, because its rows are aligned to 16 bytes */
-	s.row_dual = (double *)(memory + (int64_t)l->kept * l->pitch * (int64_t)sizeof(float));
+	s.row_costs = (float *)memory; /* first, because its rows are aligned to 16 bytes */
+	s.row_dual = (double *)(memory + (int64_t)l->kept_rows * l->pitch * (int64_t)sizeof(float));
 	s.col_of = (int32_t *)(s.row_dual + l->rows);
 	s.row_of = s.col_of + l->rows;
 	s.path = s.row_of + l->cols;
@@ -153,10 +153,10 @@ STK_DEVICE struct shared_state carve_shared(uint8_t *memory, uint8_t *fixed, con
 /* Reads the costs of row i in this thread's n columns, for columns that do not exist the cost of column 0. n is a constant, and there are no branches between
  * the columns, so that their reads and sums overlap. */
 STK_DEVICE void read_row(
-	const struct problem *s, const struct shared_state *m, int kind, int32_t kept, int32_t pitch, int32_t i, int n, double *out)
+	const struct problem *s, const struct shared_state *m, int kind, int32_t kept_rows, int32_t pitch, int32_t i, int n, double *out)
 {
-	if (kind == COST_F32 && i < kept) {
-		const float *row = m->kept + i * pitch;
+	if (kind == COST_F32 && i < kept_rows) {
+		const float *row = m->row_costs + i * pitch;
 #pragma unroll
 		for (int k = 0; k < n; k++) {
 			int32_t j = (int32_t)(threadIdx.x + k * blockDim.x);
@@ -202,15 +202,16 @@ STK_DEVICE void keep_row(const struct problem *s, float *to, int32_t i)
 		value = (double)least;                                                                                                     \
 	} while (0)
 
-/* Copies the first `kept` rows to shared memory, and finds for each row the column of its least cost, in m.col_of, and that cost, in m.row_dual. The column is
- * -1 if several columns have the least cost or if it is infinite, and BAD_COST if a cost of the row is invalid. While the column is free, the first step of the
- * row's search would find it too: the price of a free column is 0, and the prices of owned columns only fall, which makes them dearer. A warp does a row. */
-static __device__ __noinline__ void least_of_rows(struct problem s, struct shared_state m, int kind, int32_t kept, int32_t pitch)
+/* Copies the first `kept_rows` rows to shared memory, and finds for each row the column of its least cost, in m.col_of, and that cost, in m.row_dual. The
+ * column is -1 if several columns have the least cost or if it is infinite, and BAD_COST if a cost of the row is invalid. While the column is free, the first
+ * step of the row's search would find it too: the price of a free column is 0, and the prices of owned columns only fall, which makes them dearer. A warp does
+ * a row. */
+static __device__ __noinline__ void least_of_rows(struct problem s, struct shared_state m, int kind, int32_t kept_rows, int32_t pitch)
 {
 	int32_t lane = (int32_t)threadIdx.x & 31, warp = (int32_t)threadIdx.x >> 5, warps = (int32_t)blockDim.x >> 5;
 	const float flip = s.maximize ? -1.0f : 1.0f;
-	for (int32_t i = warp; i < s.rows && i < kept; i += warps)
-		keep_row(&s, m.kept + i * pitch, i);
+	for (int32_t i = warp; i < s.rows && i < kept_rows; i += warps)
+		keep_row(&s, m.row_costs + i * pitch, i);
 	stk__copy_commit();
 	stk__copy_wait(0);
 	__syncwarp();
@@ -218,8 +219,8 @@ static __device__ __noinline__ void least_of_rows(struct problem s, struct share
 		double value;
 		int32_t col = -1, several = 0, bad = 0;
 		const float *row = (const float *)s.cost + i * s.row_stride;
-		if (i < kept)
-			SCAN(float, m.kept[i * pitch + j] * flip);
+		if (i < kept_rows)
+			SCAN(float, m.row_costs[i * pitch + j] * flip);
 		else if (kind == COST_F32)
 			SCAN(float, row[j * s.col_stride] * flip);
 		else
@@ -360,7 +361,7 @@ STK_DEVICE void give_pairs(const struct stk_assign *a, const struct problem *s, 
 		int32_t high = (int32_t)(rows - r0 < 32 ? rows - r0 : 32),                                                                 \
 			wide = (int32_t)(cols - c0 < TURN_COLS ? cols - c0 : TURN_COLS);                                                   \
 		const type *in = (const type *)a->cost + p * a->problem_stride + r0 * a->row_stride + c0;                                  \
-		type *out = (type *)l.turned + p * a->rows * a->cols + c0 * a->rows + r0;                                                  \
+		type *out = (type *)l.transposed + p * a->rows * a->cols + c0 * a->rows + r0;                                              \
 		int32_t x = (int32_t)(threadIdx.x % TURN_COLS), y = (int32_t)(threadIdx.x / TURN_COLS);                                    \
 		for (int k = 0; k < 32 * TURN_COLS / 256; k++) {                                                                           \
 			int32_t r = y + k * (256 / TURN_COLS);                                                                             \
