@@ -103,18 +103,19 @@ void stk_op_explain_missing(const char *name, char *text, size_t capacity)
 	if (!text || !capacity)
 		return;
 	name = name ? name : "";
-	const char *other = other_name(name), *near = other ? other : stk__nearest(name, next_name, NULL), *advice = advice_for(name);
+	const char *alias = other_name(name), *nearest = alias ? alias : stk__nearest(name, next_name, NULL), *advice = advice_for(name);
 	const char *meaning = meaning_in_python(name);
 	if (meaning)
 		snprintf(text, capacity, "%s is %s; only Python has this name, as stoker.fn.%s", name, meaning, name);
 	else if (advice)
 		snprintf(text, capacity, "%s exists in DALI, not in Stoker: %s", name, advice);
 	else if (dali_has(name, false))
-		snprintf(text, capacity, "%s exists in DALI, not in Stoker yet%s%s", name, near ? "; nearest: " : "", near ? near : "");
+		snprintf(text, capacity, "%s exists in DALI, not in Stoker yet%s%s", name, nearest ? "; nearest: " : "",
+			nearest ? nearest : "");
 	else if (dali_has(name, true))
 		snprintf(text, capacity, "%s is a group of operators, not one; `stoker ops` lists what there is", name);
-	else if (near && *near)
-		snprintf(text, capacity, "there is no operator \"%s\"; did you mean \"%s\"?", name, near);
+	else if (nearest && *nearest)
+		snprintf(text, capacity, "there is no operator \"%s\"; did you mean \"%s\"?", name, nearest);
 	else
 		snprintf(text, capacity, "there is no operator \"%s\"; `stoker ops` lists them", name);
 }

@@ -102,7 +102,7 @@ unsigned stk__window_classes(bool fills, const struct stk_desc *in, int32_t dtyp
 	return stk__dtype_in_float((enum stk_dtype)dtype) ? stk__classes_for(in, classes | STK_CLASS_POINTWISE) : STK_CLASS_NEVER;
 }
 
-static enum stk_status blame(enum stk_status s, int32_t call, struct stk_error *err)
+static enum stk_status name_sample(enum stk_status s, int32_t call, struct stk_error *err)
 {
 	if (err)
 		err->sample = call;
@@ -115,14 +115,14 @@ enum stk_status stk__gather_same(const struct stk_call *calls, int32_t count, ui
 	for (int32_t i = 1; i < count; i++) {
 		const struct stk_desc *in = &calls[i].in[0].desc;
 		if (in->ndim != first->ndim)
-			return blame(
+			return name_sample(
 				stk__fail(err, STK_SHAPE, "%d dims, where the first sample of the batch has %d", in->ndim, first->ndim), i,
 				err);
 		for (int32_t d = 0; d < in->ndim; d++)
 			if ((dims >> d & 1) && in->shape[d] != first->shape[d])
-				return blame(stk__fail(err, STK_SHAPE,
-						     "an extent of %lld in dim %d, where the first sample of the batch has %lld",
-						     (long long)in->shape[d], d, (long long)first->shape[d]),
+				return name_sample(stk__fail(err, STK_SHAPE,
+							   "an extent of %lld in dim %d, where the first sample of the batch has %lld",
+							   (long long)in->shape[d], d, (long long)first->shape[d]),
 					i, err);
 	}
 	return STK_OK;

@@ -54,26 +54,26 @@ const void *stk__audio_table_take(
 	const struct stk_audio_table *found = find(first, key, &count);
 	if (found)
 		return found->data;
-	bool keeps = count < STK_AUDIO_KEPT;
-	struct stk_audio_table *made =
-		keeps ? stk__calloc(1, sizeof *made + maker->size) : stk__arena_take(arena, sizeof *made + maker->size);
-	if (!made) {
+	bool shared = count < STK_AUDIO_KEPT;
+	struct stk_audio_table *table =
+		shared ? stk__calloc(1, sizeof *table + maker->size) : stk__arena_take(arena, sizeof *table + maker->size);
+	if (!table) {
 		enum stk_status failed = stk__fail(err, STK_NO_MEMORY, "out of memory for a table of %zu bytes", maker->size);
 		(void)failed;
 		return NULL;
 	}
-	made->key = key;
-	if (maker->fill(maker->user, key, made->data, err)) {
-		if (keeps)
-			stk__free(made);
+	table->key = key;
+	if (maker->fill(maker->user, key, table->data, err)) {
+		if (shared)
+			stk__free(table);
 		return NULL;
 	}
-	if (!keeps)
-		return made->data;
+	if (!shared)
+		return table->data;
 	do { /* another thread may have made the same table; both stay, and later calls find one of them */
-		made->next = first;
-	} while (!atomic_compare_exchange_weak_explicit(&tables->first, &first, made, memory_order_acq_rel, memory_order_acquire));
-	return made->data;
+		table->next = first;
+	} while (!atomic_compare_exchange_weak_explicit(&tables->first, &first, table, memory_order_acq_rel, memory_order_acquire));
+	return table->data;
 }
 
 void stk__audio_tables_clear(struct stk_audio_tables *tables)

@@ -234,29 +234,30 @@ enum stk_status stk__sound_infer(const struct stk_call *call, struct stk_sound_s
 	return STK_OK;
 }
 
-/* Resamples the window's decoded samples to the beginning of the output. *made: number of frames written, at most state->frames; the caller fills the rest. */
+/* Resamples the window's decoded samples to the beginning of the output. *n_frames: number of frames written, at most state->frames; the caller fills the rest.
+ * */
 static enum stk_status resample(const struct stk_call *call, struct stk_sound_shared *shared, const struct stk_sound_want *want,
-	const struct stk_sound_state *state, const void *decoded, const struct stk_tensor *out, int64_t *made, struct stk_error *err)
+	const struct stk_sound_state *state, const void *decoded, const struct stk_tensor *out, int64_t *n_frames, struct stk_error *err)
 {
 	const struct stk_resampling r = {state->info.rate, (double)want->rate, stk__resampling_lobes(want->quality), 0};
 	const int64_t count = state->lead + state->count + state->tail;
 	const double length = stk__resampling_length(&r, count);
 	struct stk_tensor in = {.desc = out->desc, .data = (void *)(uintptr_t)decoded}, part = *out;
-	*made = length < (double)state->frames ? (int64_t)length : state->frames;
+	*n_frames = length < (double)state->frames ? (int64_t)length : state->frames;
 	in.desc.dtype = STK_FLOAT;
 	in.desc.shape[0] = count;
-	part.desc.shape[0] = *made;
-	if (*made == 0)
+	part.desc.shape[0] = *n_frames;
+	if (*n_frames == 0)
 		return STK_OK;
 	return stk__resampling_job(&r, &shared->tables, call->tools->arena, &call->tools->cpu_jobs, &in, &part, err);
 }
 
-/* Decodes the first `made` frames of the window to `to`. */
+/* Decodes the first `n_frames` frames of the window to `to`. */
 static enum stk_status decode_window(const struct stk_call *call, const struct stk_sound_want *want, const struct stk_sound_bytes *bytes,
-	const struct stk_sound_state *state, int64_t made, void *to, struct stk_error *err)
+	const struct stk_sound_state *state, int64_t n_frames, void *to, struct stk_error *err)
 {
 	const struct stk_sound_window window = {.first = state->first,
-		.count = made,
+		.count = n_frames,
 		.dtype = decoded_type(want, state),
 		.mono = want->mono,
 		.to = to,
@@ -272,19 +273,19 @@ enum stk_status stk__sound_run(const struct stk_call *call, struct stk_sound_sha
 	const size_t frame = frame_size(want, state),
 		     out_frame = (size_t)(want->mono ? 1 : state->info.channels) * stk_dtype_size(out->desc.dtype);
 	const int64_t window = state->lead + state->count + state->tail;
-	const bool silent = state->lead || state->tail, apart = state->resampled || (silent && window > state->frames);
+	const bool silent = state->lead || state->tail, needs_scratch = state->resampled || (silent && window > state->frames);
 	const void *decoded = state->decoded;
-	int64_t made = window < state->frames ? window : state->frames;
+	int64_t n_frames = window < state->frames ? window : state->frames;
 	uint8_t *to = out->data;
 	enum stk_status s = STK_OK;
-	if ((apart && (!decoded || silent)) && !(to = stk__arena_take(call->tools->arena, (size_t)window * frame + 1)))
+	if ((needs_scratch && (!decoded || silent)) && !(to = stk__arena_take(call->tools->arena, (size_t)window * frame + 1)))
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for %lld frames of a sound", (long long)window);
 	if (silent) {
 		memset(to, 0, (size_t)state->lead * frame);
 		memset(to + (size_t)(state->lead + state->count) * frame, 0, (size_t)state->tail * frame);
 	}
 	if (!decoded && state->count) {
-		const int64_t wanted = apart || silent ? state->count : made;
+		const int64_t wanted = needs_scratch || silent ? state->count : n_frames;
 		s = decode_window(call, want, bytes, state, wanted, to + (size_t)state->lead * frame, err);
 		decoded = to;
 	} else if (silent) {
@@ -292,10 +293,10 @@ enum stk_status stk__sound_run(const struct stk_call *call, struct stk_sound_sha
 			memcpy(to + (size_t)state->lead * frame, decoded, (size_t)state->count * frame);
 		decoded = to;
 	}
-	if (s || (state->resampled && (s = resample(call, shared, want, state, decoded, out, &made, err))))
+	if (s || (state->resampled && (s = resample(call, shared, want, state, decoded, out, &n_frames, err))))
 		return s;
-	if (!state->resampled && made && decoded != out->data)
-		memcpy(out->data, decoded, (size_t)made * frame);
-	memset((uint8_t *)out->data + (size_t)made * out_frame, 0, (size_t)(state->frames - made) * out_frame);
+	if (!state->resampled && n_frames && decoded != out->data)
+		memcpy(out->data, decoded, (size_t)n_frames * frame);
+	memset((uint8_t *)out->data + (size_t)n_frames * out_frame, 0, (size_t)(state->frames - n_frames) * out_frame);
 	return STK_OK;
 }

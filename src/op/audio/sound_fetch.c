@@ -13,7 +13,7 @@
  * not fetched. */
 enum { HEAD = 44, SMALL = 1 << 18, START = 1 << 16, MARGIN = 1 << 17, PIECE = 1 << 18 };
 
-static struct stk_part whole(int64_t part)
+static struct stk_part whole_part(int64_t part)
 {
 	return (struct stk_part){part, 0, -1};
 }
@@ -25,7 +25,7 @@ void stk__sound_parts(const struct stk_sound_objects *objects, const struct stk_
 	const bool window = want->start > 0 || want->duration >= 0;
 	for (int32_t k = 0; k < STK_SOUND_PARTS; k++)
 		out[k] = (struct stk_part){part, 0, 0};
-	out[STK_SOUND_HEAD] = whole(part);
+	out[STK_SOUND_HEAD] = whole_part(part);
 	if (window && objects->remote && (!size || size > SMALL) && stk__is_object(path))
 		out[STK_SOUND_HEAD].length = HEAD;
 }
@@ -72,7 +72,7 @@ static void name_span(const struct stk_sound_want *want, int64_t part, const str
 	if (stk__sound_find_frames(want, &state, NULL) || !state.count) /* the operator reports the error */
 		return;
 	if (stk__sound_span(bytes, info, state.first, state.count, MARGIN, &from, &to) || to - from > bytes->size / 2)
-		out[STK_SOUND_WHOLE] = whole(part);
+		out[STK_SOUND_WHOLE] = whole_part(part);
 	else
 		out[STK_SOUND_SPAN] = (struct stk_part){part, (int64_t)from, (int64_t)(to - from)};
 }
@@ -94,7 +94,7 @@ bool stk__sound_more(struct stk_sound_objects *objects, const struct stk_sound_w
 	if (!s)
 		name_span(want, part, &part_bytes, &info, out);
 	else if (!f.lacks)
-		out[STK_SOUND_WHOLE] = whole(part);
+		out[STK_SOUND_WHOLE] = whole_part(part);
 	else if (!bytes[STK_SOUND_START].size)
 		out[STK_SOUND_START] = (struct stk_part){part, 0, START};
 	return out[STK_SOUND_START].length || out[STK_SOUND_SPAN].length || out[STK_SOUND_WHOLE].length;

@@ -51,10 +51,10 @@ static void color_matrix(const struct stk_color *color, double m[9])
 {
 	double angle = (double)color->hue * (3.14159265358979323846 / 180), c = stk__cos(angle), s = stk__sin(angle),
 	       sat = color->saturation;
-	const double turn[9] = {1, 0, 0, 0, c * sat, s * sat, 0, -s * sat, c * sat};
+	const double hue_rotation[9] = {1, 0, 0, 0, c * sat, s * sat, 0, -s * sat, c * sat};
 	double from_yiq[9];
 	invert(to_yiq, from_yiq);
-	stk__matrix_multiply(turn, to_yiq, m);
+	stk__matrix_multiply(hue_rotation, to_yiq, m);
 	stk__matrix_multiply(from_yiq, m, m);
 }
 

@@ -98,7 +98,7 @@ static enum stk_status check_step(struct step step, struct stk_error *err)
 }
 
 /* Returns whether the operation is known to change nothing, so that the output can be a view of the input. */
-static bool keeps(struct step step)
+static bool keeps_image(struct step step)
 {
 	return step.operation == IDENTITY || (step.operation >= BRIGHTNESS && step.operation <= SHARPNESS && step.magnitude == 1);
 }
@@ -116,7 +116,7 @@ static enum stk_status infer_step(const struct stk_call *call, struct stk_error 
 		return stk__fail(err, STK_INVALID, "row is %lld, but there are %d operations", (long long)a->row, rows_of(a));
 	for (int64_t row = drawn ? a->row : 0, end = drawn ? a->row + 1 : rows_of(a); row < end && s == STK_OK; row++)
 		s = check_step(step_at(a, row), err);
-	if (s == STK_OK && drawn && keeps(step_at(a, a->row)))
+	if (s == STK_OK && drawn && keeps_image(step_at(a, a->row)))
 		call->out[0].data = call->in[0].data; /* the output is a view, so nothing is copied */
 	return s;
 }
@@ -158,24 +158,24 @@ static void turning(double degrees, const struct stk_transform *t, double m[6])
 
 static void moving(struct step step, const struct stk_transform *t, double m[6])
 {
-	double by = (double)step.magnitude;
-	const double same[6] = {1, 0, 0, 0, 1, 0};
-	memcpy(m, same, sizeof same);
+	double magnitude = (double)step.magnitude;
+	const double identity[6] = {1, 0, 0, 0, 1, 0};
+	memcpy(m, identity, sizeof identity);
 	switch (step.operation) {
 	case SHEAR_X:
-		m[1] = by;
+		m[1] = magnitude;
 		return;
 	case SHEAR_Y:
-		m[3] = by;
+		m[3] = magnitude;
 		return;
 	case TRANSLATE_X:
-		m[2] = -by;
+		m[2] = -magnitude;
 		return;
 	case TRANSLATE_Y:
-		m[5] = -by;
+		m[5] = -magnitude;
 		return;
 	default:
-		turning(by, t, m);
+		turning(magnitude, t, m);
 	}
 }
 
@@ -195,7 +195,7 @@ static enum stk_status move(const struct stk_call *call, struct stk_transform *t
 /* Sets table[v] to the result of the operation for value v. */
 static void fill_table(struct step step, uint8_t table[ENTRIES])
 {
-	int by = (int)step.magnitude, mask = step.operation == POSTERIZE ? 0xff << (8 - by) : 0;
+	int magnitude = (int)step.magnitude, mask = step.operation == POSTERIZE ? 0xff << (8 - magnitude) : 0;
 	switch (step.operation) {
 	case POSTERIZE:
 		for (int value = 0; value < ENTRIES; value++)
@@ -207,7 +207,7 @@ static void fill_table(struct step step, uint8_t table[ENTRIES])
 		return;
 	case SOLARIZE_ADD:
 		for (int value = 0; value < ENTRIES; value++)
-			table[value] = (uint8_t)(value >= 128 ? value : value + by < 255 ? value + by : 255);
+			table[value] = (uint8_t)(value >= 128 ? value : value + magnitude < 255 ? value + magnitude : 255);
 		return;
 	default:
 		for (int value = 0; value < ENTRIES; value++)

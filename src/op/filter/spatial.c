@@ -15,9 +15,10 @@ enum stk_status stk__spatial_of(const struct stk_desc *desc, struct stk_spatial 
 	if (desc->ndim < 0)
 		return STK_OK;
 	if (layout[0]) {
-		size_t before = strspn(layout, "FC"), spatial = strcspn(layout + before, "FC"), behind = strlen(layout) - before - spatial;
-		*out = (struct stk_spatial){(int32_t)before, (int32_t)spatial};
-		if (behind > 1 || (behind && layout[before + spatial] != 'C') || (behind && memchr(layout, 'C', before)))
+		size_t leading = strspn(layout, "FC"), spatial = strcspn(layout + leading, "FC"),
+		       trailing = strlen(layout) - leading - spatial;
+		*out = (struct stk_spatial){(int32_t)leading, (int32_t)spatial};
+		if (trailing > 1 || (trailing && layout[leading + spatial] != 'C') || (trailing && memchr(layout, 'C', leading)))
 			return stk__fail(err, STK_SHAPE,
 				"layout \"%s\" has frames or channels between spatial dims: transpose it, frames first, channels before or "
 				"after the spatial dims",

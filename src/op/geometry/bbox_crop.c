@@ -151,18 +151,18 @@ enum stk_status stk__bbox_search(const struct stk_bbox_search *s, struct stk_ran
 			return STK_OK;
 		}
 		for (int64_t i = 0; i < s->attempts && count < most; i++, count++) {
-			struct stk_bbox_found tried;
+			struct stk_bbox_found candidate;
 			if (count % 1024 == 1023 && stk__cancelled(s->cancel))
 				return stk__fail(err, STK_CANCELLED, "the pipeline was cancelled");
-			if (!draw_window(s, r, &tried))
+			if (!draw_window(s, r, &candidate))
 				continue;
-			double reached = metric_of_all(s, &tried.window);
-			if (reached > best) {
-				best = reached;
-				*out = tried;
+			double reached_metric = metric_of_all(s, &candidate.window);
+			if (reached_metric > best) {
+				best = reached_metric;
+				*out = candidate;
 			}
-			if (reached >= (double)s->thresholds.v[option] && any_stays(s, &tried.window)) {
-				*out = tried;
+			if (reached_metric >= (double)s->thresholds.v[option] && any_stays(s, &candidate.window)) {
+				*out = candidate;
 				return STK_OK;
 			}
 		}

@@ -90,13 +90,14 @@ static void rotate_point(const struct box_rotation *t, double x, double y, doubl
 static void rotate_box(const struct box_rotation *t, const char *mode, double box[4])
 {
 	double centre[2], half[2], fixed[2] = {(box[2] - box[0]) / 2, (box[3] - box[1]) / 2};
-	bool lies = fabs(t->map.m[0][0]) <
-		    fabs(t->map.m[0][1]); /* true if the angle is nearer to a quarter turn than to none, so that width and height swap */
+	bool swaps_sides =
+		fabs(t->map.m[0][0]) <
+		fabs(t->map.m[0][1]); /* true if the angle is nearer to a quarter turn than to none, so that width and height swap */
 	rotate_point(t, (box[0] + box[2]) / 2, (box[1] + box[3]) / 2, centre);
 	for (int i = 0; i < 2; i++) {
-		double around = fabs(t->map.m[i][0]) * fabs(fixed[0]) + fabs(t->map.m[i][1]) * fabs(fixed[1]),
-		       same = fixed[lies ? 1 - i : i];
-		half[i] = mode[0] == 'e' ? around : mode[0] == 'f' ? same : (around + same) / 2;
+		double enclosing = fabs(t->map.m[i][0]) * fabs(fixed[0]) + fabs(t->map.m[i][1]) * fabs(fixed[1]),
+		       fixed_side = fixed[swaps_sides ? 1 - i : i];
+		half[i] = mode[0] == 'e' ? enclosing : mode[0] == 'f' ? fixed_side : (enclosing + fixed_side) / 2;
 	}
 	for (int i = 0; i < 4; i++)
 		box[i] = centre[i % 2] + (i < 2 ? -half[i] : half[i - 2]);

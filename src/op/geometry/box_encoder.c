@@ -51,9 +51,9 @@ static enum stk_status box_encoder_infer(const struct stk_call *call, struct stk
 		return s;
 	if (labels->dtype != STK_NO_DTYPE && labels->dtype != STK_INT32)
 		return stk__fail(err, STK_UNSUPPORTED, "labels must be of int32, not %s; cast them", stk_dtype_name(labels->dtype));
-	int64_t given = labels->ndim < 0 ? -1 : stk_desc_elements(labels), wanted = boxes->ndim < 0 ? -1 : boxes->shape[0];
-	if (given >= 0 && wanted >= 0 && given != wanted)
-		return stk__fail(err, STK_SHAPE, "%lld labels for %lld boxes: give one a box", (long long)given, (long long)wanted);
+	int64_t n_labels = labels->ndim < 0 ? -1 : stk_desc_elements(labels), wanted = boxes->ndim < 0 ? -1 : boxes->shape[0];
+	if (n_labels >= 0 && wanted >= 0 && n_labels != wanted)
+		return stk__fail(err, STK_SHAPE, "%lld labels for %lld boxes: give one a box", (long long)n_labels, (long long)wanted);
 	return STK_OK;
 }
 

@@ -108,16 +108,17 @@ static enum stk_status check_dtype(const struct cmn *c, struct stk_error *err)
 static enum stk_status order_of(
 	const struct cmn *c, const struct stk_desc *in, const struct stk_dims *dims, char order[STK_MAX_DIMS + 2], struct stk_error *err)
 {
-	const char *from = stk__layout_of(in), *asked = c->output_layout, frames[] = "FD";
+	const char *from = stk__layout_of(in), *layout = c->output_layout, frames[] = "FD";
 	size_t leading = strspn(from, "F");
-	if (!asked[0])
-		asked = from;
-	if (asked[0] == 'F' && !strchr(from, 'F'))
-		asked++;
-	bool short_form = leading && !strchr(asked, 'F');
-	snprintf(order, STK_MAX_DIMS + 2, "%.*s%s%s", short_form ? (int)leading : 0, from, asked, dims->c < 0 && asked == from ? "C" : "");
-	size_t n = strlen(order), want = (size_t)in->ndim + (dims->c < 0);
-	bool same = n == want;
+	if (!layout[0])
+		layout = from;
+	if (layout[0] == 'F' && !strchr(from, 'F'))
+		layout++;
+	bool short_form = leading && !strchr(layout, 'F');
+	snprintf(
+		order, STK_MAX_DIMS + 2, "%.*s%s%s", short_form ? (int)leading : 0, from, layout, dims->c < 0 && layout == from ? "C" : "");
+	size_t n = strlen(order), wanted_length = (size_t)in->ndim + (dims->c < 0);
+	bool same = n == wanted_length;
 	for (size_t i = 0; i < n && same; i++)
 		same = (strchr(from, order[i]) || order[i] == 'C') && !strchr(order + i + 1, order[i]);
 	if (!same)

@@ -21,9 +21,9 @@ static enum stk_status flip_infer(const struct stk_call *call, struct stk_error 
 	call->out[0].desc = *in;
 	if (in->ndim < 0)
 		return STK_OK;
-	const int64_t asked[2] = {a->vertical, a->horizontal};
+	const int64_t flips[2] = {a->vertical, a->horizontal};
 	for (int i = 0; i < 2; i++)
-		if (asked[i] && stk__layout_find(in, "HW"[i]) < 0)
+		if (flips[i] && stk__layout_find(in, "HW"[i]) < 0)
 			return stk__fail(err, STK_SHAPE, "cannot mirror along %c: the tensor has %d dim%s and the layout \"%s\"%s", "HW"[i],
 				in -> ndim, in -> ndim == 1 ? "" : "s", in->layout, stk__decode_first(in));
 	return STK_OK;
@@ -33,14 +33,14 @@ static enum stk_status flip_lower_jobs(const struct stk_call *call, struct stk_j
 {
 	const struct flip *a = call->args;
 	const struct stk_desc *in = &call->in[0].desc;
-	const int64_t asked[3] = {a->depthwise, a->vertical, a->horizontal};
+	const int64_t flips[3] = {a->depthwise, a->vertical, a->horizontal};
 	int64_t start[STK_MAX_DIMS] = {0}, step[STK_MAX_DIMS];
 	struct stk_copy_dim dims[STK_MAX_DIMS];
 	for (int32_t d = 0; d < in->ndim; d++)
 		step[d] = 1;
 	for (int i = 0; i < 3; i++) {
 		int32_t d = stk__layout_find(in, "DHW"[i]);
-		if (!asked[i] || d < 0)
+		if (!flips[i] || d < 0)
 			continue;
 		start[d] = in->shape[d] - 1;
 		step[d] = -1;

@@ -198,31 +198,31 @@ struct area {
 	int64_t lo[2], hi[2];
 };
 
-/* Subtracts `by` from each of n areas. Stores the pieces that remain, up to four for each area, in `rest`, and the parts that `by` covers in `cut`. Returns the
- * number of pieces in `rest`, and sets *n_cut to the number of parts in `cut`. */
-static int32_t subtract(struct area *areas, int32_t n, const struct area *by, struct area *rest, struct area *cut, int32_t *n_cut)
+/* Subtracts `hole` from each of n areas. Stores the pieces that remain, up to four for each area, in `remaining`, and the parts that `hole` covers in `cut`.
+ * Returns the number of pieces in `remaining`, and sets *n_cut to the number of parts in `cut`. */
+static int32_t subtract(struct area *areas, int32_t n, const struct area *hole, struct area *remaining, struct area *cut, int32_t *n_cut)
 {
 	int32_t left = 0;
 	*n_cut = 0;
 	for (int32_t i = 0; i < n; i++) {
 		struct area a = areas[i], both;
 		for (int d = 0; d < 2; d++) {
-			both.lo[d] = a.lo[d] > by->lo[d] ? a.lo[d] : by->lo[d];
-			both.hi[d] = a.hi[d] < by->hi[d] ? a.hi[d] : by->hi[d];
+			both.lo[d] = a.lo[d] > hole->lo[d] ? a.lo[d] : hole->lo[d];
+			both.hi[d] = a.hi[d] < hole->hi[d] ? a.hi[d] : hole->hi[d];
 		}
 		if (both.lo[0] >= both.hi[0] || both.lo[1] >= both.hi[1]) {
-			rest[left++] = a;
+			remaining[left++] = a;
 			continue;
 		}
 		cut[(*n_cut)++] = both;
 		for (int d = 0; d < 2; d++) { /* the pieces above and below, then those left and right of the cut part */
 			if (a.lo[d] < both.lo[d]) {
-				rest[left] = a;
-				rest[left++].hi[d] = both.lo[d];
+				remaining[left] = a;
+				remaining[left++].hi[d] = both.lo[d];
 			}
 			if (both.hi[d] < a.hi[d]) {
-				rest[left] = a;
-				rest[left++].lo[d] = both.hi[d];
+				remaining[left] = a;
+				remaining[left++].lo[d] = both.hi[d];
 			}
 			a.lo[d] = both.lo[d];
 			a.hi[d] = both.hi[d];
@@ -271,15 +271,15 @@ static enum stk_status multi_paste_lower_jobs(const struct stk_call *call, struc
 	*open = (struct area){{0, 0}, {out->shape[h], out->shape[h + 1]}};
 	for (int32_t k = n - 1; k >= 0 && s == STK_OK; k--) {
 		const struct region *r = &regions[k];
-		const struct area by = {{r->out[0], r->out[1]}, {r->out[0] + r->size[0], r->out[1] + r->size[1]}};
-		struct area *rest = stk__arena_take(call->tools->arena, (size_t)areas * 5 * sizeof *rest);
-		if (!rest)
+		const struct area hole = {{r->out[0], r->out[1]}, {r->out[0] + r->size[0], r->out[1] + r->size[1]}};
+		struct area *remaining = stk__arena_take(call->tools->arena, (size_t)areas * 5 * sizeof *remaining);
+		if (!remaining)
 			return stk__fail(err, STK_NO_MEMORY, "out of memory for a canvas of %d regions", n);
-		struct area *cut = rest + (size_t)areas * 4;
-		areas = subtract(open, areas, &by, rest, cut, &cuts);
+		struct area *cut = remaining + (size_t)areas * 4;
+		areas = subtract(open, areas, &hole, remaining, cut, &cuts);
 		for (int32_t i = 0; i < cuts && s == STK_OK; i++)
 			s = fill_area(call, &cut[i], r, jobs, err);
-		open = rest;
+		open = remaining;
 	}
 	for (int32_t i = 0; i < areas && s == STK_OK; i++)
 		s = fill_area(call, &open[i], NULL, jobs, err);

@@ -175,16 +175,16 @@ static const struct stk_blob *draw_blob(const struct object_bbox *a, const struc
 	return n ? of[drawn] : NULL;
 }
 
-/* Draws one of the classes that are not `gone`, with chances in proportion to their weights. Returns its index, or -1 if all of them have weight 0. */
-static int32_t draw_class(const struct classes *c, const bool *gone, struct stk_random *r)
+/* Draws one of the classes that are not `drawn`, with chances in proportion to their weights. Returns its index, or -1 if all of them have weight 0. */
+static int32_t draw_class(const struct classes *c, const bool *drawn, struct stk_random *r)
 {
 	double total = 0, share = stk__random_double(r);
 	int32_t last = -1;
 	for (int32_t k = 0; k < c->count; k++)
-		total += gone[k] ? 0 : c->weights ? (double)c->weights[k] : 1;
+		total += drawn[k] ? 0 : c->weights ? (double)c->weights[k] : 1;
 	share *= total;
 	for (int32_t k = 0; k < c->count; k++) {
-		double chance = gone[k] ? 0 : c->weights ? (double)c->weights[k] : 1;
+		double chance = drawn[k] ? 0 : c->weights ? (double)c->weights[k] : 1;
 		if (chance <= 0)
 			continue;
 		last = k;
@@ -203,16 +203,16 @@ static enum stk_status draw_object(const struct stk_call *call, const struct stk
 	const struct object_bbox *a = call->args;
 	int32_t ndim = call->in[0].desc.ndim;
 	const struct stk_blob **candidates = stk__arena_take(call->tools->arena, (size_t)blobs->count * sizeof(void *) + sizeof(void *));
-	bool *gone = stk__arena_take(call->tools->arena, (size_t)c->count + 1);
+	bool *drawn = stk__arena_take(call->tools->arena, (size_t)c->count + 1);
 	*out = NULL;
-	if (!candidates || !gone)
+	if (!candidates || !drawn)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for %d blobs", blobs->count);
-	memset(gone, 0, (size_t)c->count);
+	memset(drawn, 0, (size_t)c->count);
 	if (a->ignore_class) {
 		*out = draw_blob(a, blobs, NULL, ndim, candidates, r);
 		return STK_OK;
 	}
-	for (int32_t k; !*out && (k = draw_class(c, gone, r)) >= 0; gone[k] = true)
+	for (int32_t k; !*out && (k = draw_class(c, drawn, r)) >= 0; drawn[k] = true)
 		*out = draw_blob(a, blobs, &c->v[k], ndim, candidates, r);
 	return STK_OK;
 }

@@ -160,7 +160,7 @@ struct region {
 	bool flip[STK_MAX_DIMS];
 };
 
-static const char *along(int32_t n, int32_t d)
+static const char *axis_text(int32_t n, int32_t d)
 {
 	static const char *const names[] = {"wide", "high", "deep"};
 	return n <= 3 ? names[n - 1 - d] : "long";
@@ -189,11 +189,11 @@ static enum stk_status read_region(
 		out->hi[d] = out->flip[d] ? start[d] : end[d];
 		if (extent[d] > 0 && !(out->lo[d] >= -0x1p30f && out->hi[d] <= 0x1p30f))
 			return stk__fail(err, STK_LIMIT, "the region from %g to %g lies too far outside an image %lld pixels %s",
-				(double)out->lo[d], (double)out->hi[d], (long long)extent[d], along(n, d));
+				(double)out->lo[d], (double)out->hi[d], (long long)extent[d], axis_text(n, d));
 		if (extent[d] > 0 && !(out->hi[d] - out->lo[d] > 0))
 			return stk__fail(err, STK_SHAPE,
 				"there is nothing to resize: the region is %g pixels %s; roi_start and roi_end must differ along each axis",
-				(double)(out->hi[d] - out->lo[d]), along(n, d));
+				(double)(out->hi[d] - out->lo[d]), axis_text(n, d));
 	}
 	return STK_OK;
 }
@@ -303,7 +303,7 @@ static void finish(struct stk_extents *x, bool exact_scale, float size, const st
 }
 
 /* Sets the extents of the output that do not depend on those of the input, and -1 for the others. */
-static void guess(const struct request *r, int32_t *out)
+static void infer_known_sizes(const struct request *r, int32_t *out)
 {
 	bool all = true;
 	for (int32_t d = 0; d < r->n; d++)
@@ -329,7 +329,7 @@ enum stk_status stk__extents_of_args(const struct stk_extent_args *a, bool regio
 		known &= x->in[d] >= 0;
 	}
 	if (!x->scales)
-		guess(&r, x->out);
+		infer_known_sizes(&r, x->out);
 	if (region_open || (s = read_region(a, x->n, x->in, &region, err)) || !known)
 		return s;
 	for (int32_t d = 0; d < x->n; d++) {
@@ -349,7 +349,7 @@ enum stk_status stk__extents_of_args(const struct stk_extent_args *a, bool regio
 			continue;
 		}
 		if (!(fabsf(size[d]) <= 0x1p24f))
-			return stk__fail(err, STK_LIMIT, "a resize to %g pixels %s is out of bounds", (double)size[d], along(x->n, d));
+			return stk__fail(err, STK_LIMIT, "a resize to %g pixels %s is out of bounds", (double)size[d], axis_text(x->n, d));
 		finish(x, a->subpixel_scale, size[d], &region, d, region.flip[d] != (size[d] < 0));
 	}
 	return STK_OK;

@@ -39,28 +39,28 @@ static enum stk_status check_inputs(const struct stk_call *call, struct stk_erro
 	return STK_OK;
 }
 
-static enum stk_status add_mask(const struct stk_call *call, int32_t place, struct selected *s, struct stk_error *err)
+static enum stk_status add_mask(const struct stk_call *call, int32_t index, struct selected *s, struct stk_error *err)
 {
 	const struct select_masks *a = call->args;
 	const int32_t *ids = call->in[0].data, *p = call->in[1].data;
 	int64_t n = call->in[1].desc.shape[0], vertices = call->in[2].desc.shape[0];
-	int32_t before = s->count;
-	for (int32_t k = 0; k < place; k++)
-		if (ids[k] == ids[place])
-			return stk__fail(err, STK_INVALID, "mask %d is selected twice", ids[place]);
+	int32_t previous_count = s->count;
+	for (int32_t k = 0; k < index; k++)
+		if (ids[k] == ids[index])
+			return stk__fail(err, STK_INVALID, "mask %d is selected twice", ids[index]);
 	for (int32_t i = 0; i < n; i++) {
 		int32_t first = p[3 * i + 1], end = p[3 * i + 2];
-		if (p[3 * i] != ids[place])
+		if (p[3 * i] != ids[index])
 			continue;
 		if (first < 0 || end < first || end > vertices)
 			return stk__fail(err, STK_INVALID, "polygon %d has the vertices %d .. %d, and there are %lld", i, first, end,
 				(long long)vertices);
 		s->polygons[s->count] = i;
-		s->ids[s->count++] = a->reindex_masks ? place : ids[place];
+		s->ids[s->count++] = a->reindex_masks ? index : ids[index];
 		s->vertices += end - first;
 	}
-	if (s->count == before)
-		return stk__fail(err, STK_INVALID, "mask %d is selected but has no polygon", ids[place]);
+	if (s->count == previous_count)
+		return stk__fail(err, STK_INVALID, "mask %d is selected but has no polygon", ids[index]);
 	return STK_OK;
 }
 

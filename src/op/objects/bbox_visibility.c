@@ -59,23 +59,23 @@ static int by_depth(const void *a, const void *b)
 	return p->index > q->index ? -1 : p->index < q->index;
 }
 
-/* Returns true if the n boxes over[], which are sorted by their tops, together cover column x of b. */
-static bool column_covered(const struct cell_box *b, const struct cell_box *over, int64_t n, int32_t x)
+/* Returns true if the n boxes cover[], which are sorted by their tops, together cover column x of b. */
+static bool column_covered(const struct cell_box *b, const struct cell_box *cover, int64_t n, int32_t x)
 {
 	int32_t y = b->y0;
-	for (int64_t k = 0; k < n && over[k].y0 <= y && y < b->y1; k++)
-		if (over[k].x0 <= x && x < over[k].x1 && over[k].y1 > y)
-			y = over[k].y1;
+	for (int64_t k = 0; k < n && cover[k].y0 <= y && y < b->y1; k++)
+		if (cover[k].x0 <= x && x < cover[k].x1 && cover[k].y1 > y)
+			y = cover[k].y1;
 	return y >= b->y1;
 }
 
-/* Returns whether the n boxes over[], which are sorted by their tops, together cover all of b. It is enough to check the first column of b, and each column
- * that follows the right edge of a box in over[]: between these columns, no covering box ends. */
-static bool covered(const struct cell_box *b, const struct cell_box *over, int64_t n)
+/* Returns whether the n boxes cover[], which are sorted by their tops, together cover all of b. It is enough to check the first column of b, and each column
+ * that follows the right edge of a box in cover[]: between these columns, no covering box ends. */
+static bool covered(const struct cell_box *b, const struct cell_box *cover, int64_t n)
 {
-	bool all = column_covered(b, over, n, b->x0);
+	bool all = column_covered(b, cover, n, b->x0);
 	for (int64_t k = 0; k < n && all; k++)
-		all = over[k].x1 >= b->x1 || column_covered(b, over, n, over[k].x1);
+		all = cover[k].x1 >= b->x1 || column_covered(b, cover, n, cover[k].x1);
 	return all;
 }
 
@@ -106,9 +106,9 @@ static enum stk_status hide_covered(
 {
 	const double *depths;
 	struct cell_box *boxes = stk__arena_take(call->tools->arena, ((size_t)n + 1) * sizeof *boxes);
-	struct cell_box *over = stk__arena_take(call->tools->arena, ((size_t)n + 1) * sizeof *over);
+	struct cell_box *cover = stk__arena_take(call->tools->arena, ((size_t)n + 1) * sizeof *cover);
 	struct cell_box *seen = stk__arena_take(call->tools->arena, ((size_t)n + 1) * sizeof *seen);
-	if (!boxes || !over || !seen)
+	if (!boxes || !cover || !seen)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for %lld boxes", (long long)n);
 	enum stk_status s = stk__objects_values(call, 2, &depths, err);
 	if (s || (s = read_boxes(v, depths, n, hw, boxes, err)))
@@ -116,13 +116,13 @@ static enum stk_status hide_covered(
 	qsort(boxes, (size_t)n, sizeof *boxes, by_depth);
 	for (int64_t i = 0, n_seen = 0; i < n; i++) {
 		const struct cell_box *b = &boxes[i];
-		int64_t n_over = 0, at;
+		int64_t n_cover = 0, at;
 		if (call->tools->cancel && stk__cancelled(call->tools->cancel))
 			return STK_CANCELLED;
 		for (int64_t k = 0; k < n_seen; k++)
 			if (seen[k].x0 < b->x1 && seen[k].x1 > b->x0 && seen[k].y0 < b->y1 && seen[k].y1 > b->y0)
-				over[n_over++] = seen[k];
-		if (b->x0 >= b->x1 || b->y0 >= b->y1 || covered(b, over, n_over)) {
+				cover[n_cover++] = seen[k];
+		if (b->x0 >= b->x1 || b->y0 >= b->y1 || covered(b, cover, n_cover)) {
 			visible[b->index] = false; /* not added to seen[]: it hides nothing that the boxes in seen[] do not hide already */
 			continue;
 		}

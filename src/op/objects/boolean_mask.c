@@ -25,8 +25,8 @@ static enum stk_status axis_of(const struct boolean_mask *a, int32_t k, const st
 	return STK_OK;
 }
 
-/* Sets *mask to the mask's elements as bytes (0 or 1), in scratch memory, and *kept to the number of elements that are true. */
-static enum stk_status read_mask(const struct stk_call *call, uint8_t **mask, int64_t *kept, struct stk_error *err)
+/* Sets *mask to the mask's elements as bytes (0 or 1), in scratch memory, and *n_true to the number of elements that are true. */
+static enum stk_status read_mask(const struct stk_call *call, uint8_t **mask, int64_t *n_true, struct stk_error *err)
 {
 	const struct stk_tensor *t = &call->in[0];
 	int64_t n = stk_desc_elements(&t->desc);
@@ -34,16 +34,16 @@ static enum stk_status read_mask(const struct stk_call *call, uint8_t **mask, in
 	if (!*mask)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a mask of %lld elements", (long long)n);
 	stk__convert(*mask, STK_BOOL, t->data, t->desc.dtype, n);
-	*kept = 0;
+	*n_true = 0;
 	for (int64_t i = 0; i < n; i++)
-		*kept += (*mask)[i] != 0;
+		*n_true += (*mask)[i] != 0;
 	return STK_OK;
 }
 
 static enum stk_status boolean_mask_infer(const struct stk_call *call, struct stk_error *err)
 {
 	const struct boolean_mask *a = call->args;
-	int64_t count, kept = -1;
+	int64_t count, n_true = -1;
 	uint8_t **mask = call->state;
 	enum stk_status s = stk__objects_column(&call->in[0].desc, "the mask", &count, err);
 	if (s)
@@ -53,7 +53,7 @@ static enum stk_status boolean_mask_infer(const struct stk_call *call, struct st
 	if (a->axes.count != 1 && a->axes.count != call->n_out)
 		return stk__fail(
 			err, STK_INVALID, "axes has %d values for %d tensors: give one, or one for each", a->axes.count, call->n_out);
-	if (!stk__building(call) && (s = read_mask(call, mask, &kept, err)))
+	if (!stk__building(call) && (s = read_mask(call, mask, &n_true, err)))
 		return s;
 	for (int32_t k = 0; k < call->n_out; k++) {
 		const struct stk_desc *in = &call->in[k + 1].desc;
@@ -67,7 +67,7 @@ static enum stk_status boolean_mask_infer(const struct stk_call *call, struct st
 		if (count >= 0 && in->shape[axis] >= 0 && in->shape[axis] != count)
 			return stk__fail(err, STK_SHAPE, "the mask has %lld elements, and input %d has %lld along its axis %d",
 				(long long)count, k + 1, (long long)in->shape[axis], axis);
-		out->shape[axis] = kept;
+		out->shape[axis] = n_true;
 	}
 	return STK_OK;
 }
@@ -76,7 +76,7 @@ static enum stk_status boolean_mask_infer(const struct stk_call *call, struct st
 static enum stk_status keep_elements(const struct stk_tensor *in, const struct stk_tensor *out, int32_t axis, const uint8_t *mask,
 	struct stk_jobs *jobs, struct stk_error *err)
 {
-	int64_t outer = 1, inner = 1, n = in->desc.shape[axis], kept = out->desc.shape[axis];
+	int64_t outer = 1, inner = 1, n = in->desc.shape[axis], n_true = out->desc.shape[axis];
 	for (int32_t d = 0; d < in->desc.ndim; d++) {
 		outer *= d < axis ? in->desc.shape[d] : 1;
 		inner *= d > axis ? in->desc.shape[d] : 1;
@@ -89,7 +89,7 @@ static enum stk_status keep_elements(const struct stk_tensor *in, const struct s
 			i++;
 		if (i == first)
 			continue;
-		const struct stk_copy_dim dims[2] = {{.size = outer, .step = 1, .limit = outer, .dst = kept * inner, .src = n * inner},
+		const struct stk_copy_dim dims[2] = {{.size = outer, .step = 1, .limit = outer, .dst = n_true * inner, .src = n * inner},
 			{.size = (i - first) * inner, .step = 1, .limit = (i - first) * inner, .dst = 1, .src = 1}};
 		struct stk_tensor from = *in, at = *out;
 		from.data = (uint8_t *)in->data + (size_t)first * size;

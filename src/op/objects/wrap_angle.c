@@ -16,22 +16,22 @@ static enum stk_status wrap_angle_infer(const struct stk_call *call, struct stk_
 
 static enum stk_status wrap_angle_run(const struct stk_call *call, struct stk_error *err)
 {
-	const double pi = 3.14159265358979323846, *v, *turn = NULL;
+	const double pi = 3.14159265358979323846, *v, *rotation = NULL;
 	enum stk_status s = stk__objects_values(call, 0, &v, err);
-	if (s || (call->n_in > 1 && (s = stk__objects_values(call, 1, &turn, err))))
+	if (s || (call->n_in > 1 && (s = stk__objects_values(call, 1, &rotation, err))))
 		return s;
 	int64_t n = stk_desc_elements(&call->in[0].desc);
 	double *out = stk__arena_take(call->tools->arena, ((size_t)n + 1) * sizeof *out);
 	if (!out)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for %lld angles", (long long)n);
 	for (int64_t i = 0; i < n; i++) {
-		double a = v[i] + (turn ? *turn : 0);
+		double a = v[i] + (rotation ? *rotation : 0);
 		if (a > pi)
 			a -= ceil((a - pi) / (2 * pi)) * (2 * pi);
 		else if (a < -pi)
 			a += ceil((-pi - a) / (2 * pi)) * (2 * pi);
 		/* Rounding in the sums above may leave a large angle outside of -pi to pi. */
-		out[i] = fabs(a) > pi ? remainder(v[i] + (turn ? *turn : 0), 2 * pi) : a;
+		out[i] = fabs(a) > pi ? remainder(v[i] + (rotation ? *rotation : 0), 2 * pi) : a;
 	}
 	stk__convert(call->out[0].data, call->out[0].desc.dtype, out, STK_FLOAT64, n);
 	return STK_OK;

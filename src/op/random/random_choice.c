@@ -98,9 +98,9 @@ static int64_t draw_wide(struct stk_random *r, uint64_t count)
 {
 	uint64_t high = stk__random_u32(r), low = stk__random_u32(r);
 	uint64_t n_high = count >> 32, n_low = count & UINT32_MAX;
-	uint64_t across = high * n_low, back = low * n_high;
-	uint64_t carry = (low * n_low >> 32) + (across & UINT32_MAX) + (back & UINT32_MAX);
-	return (int64_t)(high * n_high + (across >> 32) + (back >> 32) + (carry >> 32));
+	uint64_t high_low = high * n_low, low_high = low * n_high;
+	uint64_t carry = (low * n_low >> 32) + (high_low & UINT32_MAX) + (low_high & UINT32_MAX);
+	return (int64_t)(high * n_high + (high_low >> 32) + (low_high >> 32) + (carry >> 32));
 }
 
 static int64_t draw(const struct choice *a, struct stk_random *r, int64_t count)

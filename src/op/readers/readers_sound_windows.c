@@ -73,7 +73,7 @@ static enum stk_status readers_sound_open(const void *args, const struct stk_acc
 
 static struct stk_sound_want want_of(const struct readers_sound *a, struct stk_random random)
 {
-	const float place = a->high > a->low ? a->low + (a->high - a->low) * stk__random_float(&random) : a->low;
+	const float position = a->high > a->low ? a->low + (a->high - a->low) * stk__random_float(&random) : a->low;
 	return (struct stk_sound_want){.rate = a->sample_rate,
 		.quality = a->quality,
 		.mono = a->downmix,
@@ -81,7 +81,7 @@ static struct stk_sound_want want_of(const struct readers_sound *a, struct stk_r
 		.duration = (double)a->duration,
 		.nearest = true,
 		.pad = true,
-		.position = (double)place};
+		.position = (double)position};
 }
 
 static enum stk_status readers_sound_infer(const struct stk_call *call, struct stk_error *err)

@@ -44,17 +44,17 @@ static enum stk_status plan_types(const struct stk_call *call, struct plan *p, s
 	if (a == STK_NO_DTYPE || b == STK_NO_DTYPE)
 		return STK_OK;
 	p->meet = stk__arith_promote(a, b);
-	bool whole = stk__dtype_whole(p->meet);
+	bool is_integer = stk__dtype_whole(p->meet);
 	if (p->meet == STK_BOOL && (p->op->kind == STK_ARITH_SAME || p->op->kind == STK_ARITH_REAL))
 		return stk__fail(err, STK_INVALID, "\"%s\" does not take bools; cast one to a number", p->op->name);
-	if (p->op->kind == STK_ARITH_BITS && !whole)
+	if (p->op->kind == STK_ARITH_BITS && !is_integer)
 		return stk__fail(
 			err, STK_INVALID, "\"%s\" takes integers, not %s and %s", p->op->name, stk_dtype_name(a), stk_dtype_name(b));
-	if (p->op->kind == STK_ARITH_REAL && whole)
+	if (p->op->kind == STK_ARITH_REAL && is_integer)
 		p->meet = STK_FLOAT;
 	if (p->op->kind != STK_ARITH_BOOLEAN)
 		p->out = p->meet;
-	else if (whole && p->meet == STK_INT64 && (a == STK_UINT64 || b == STK_UINT64))
+	else if (is_integer && p->meet == STK_INT64 && (a == STK_UINT64 || b == STK_UINT64))
 		p->meet = STK_UINT64; /* a signed and an unsigned operand are compared by value (compares_by_value) */
 	p->domain = !stk__dtype_whole(p->meet) ? STK_ARITH_DOUBLE : p->meet == STK_UINT64 ? STK_ARITH_UINT64 : STK_ARITH_INT64;
 	return STK_OK;

@@ -111,21 +111,21 @@ static enum stk_status read_extents(
 /* Replaces the negative extent, if there is one, such that the output has `elements` elements. Fails if it cannot have that number. */
 static enum stk_status complete(int64_t elements, struct stk_desc *out, struct stk_error *err)
 {
-	int32_t hole = -1;
+	int32_t open_dim = -1;
 	int64_t product = 1;
 	for (int32_t i = 0; i < out->ndim; i++) {
-		if (out->shape[i] < 0 && hole >= 0)
+		if (out->shape[i] < 0 && open_dim >= 0)
 			return stk__fail(err, STK_INVALID, "two extents are negative: only one can follow from the others");
 		if (out->shape[i] < 0)
-			hole = i;
+			open_dim = i;
 		else if (__builtin_mul_overflow(product, out->shape[i], &product))
 			return stk__fail(err, STK_INVALID, "the shape has too many elements");
 	}
-	if (hole >= 0 && product > 0 && elements % product == 0)
-		out->shape[hole] = elements / product;
-	else if (hole >= 0 || product != elements)
+	if (open_dim >= 0 && product > 0 && elements % product == 0)
+		out->shape[open_dim] = elements / product;
+	else if (open_dim >= 0 || product != elements)
 		return stk__fail(err, STK_SHAPE, "%lld elements do not fit into a shape of %lld%s", (long long)elements, (long long)product,
-			hole >= 0 ? " times a whole number" : "");
+			open_dim >= 0 ? " times a whole number" : "");
 	return STK_OK;
 }
 

@@ -174,9 +174,9 @@ static void fill_bytes(const struct clip *c, uint8_t *to, struct stk_ints fill)
 		to[i] = (uint8_t)fill.v[fill.count == 3 ? i % 3 : 0];
 }
 
-static enum stk_status fill_frame(const struct stk_call *call, struct clip *c, int32_t place, struct stk_ints fill, struct stk_error *err)
+static enum stk_status fill_frame(const struct stk_call *call, struct clip *c, int32_t index, struct stk_ints fill, struct stk_error *err)
 {
-	uint8_t *to = c->bytes + (size_t)place * frame_bytes(c);
+	uint8_t *to = c->bytes + (size_t)index * frame_bytes(c);
 	if (!c->gpu) {
 		fill_bytes(c, to, fill);
 		return STK_OK;
@@ -309,9 +309,9 @@ enum stk_status stk__clip_decode(const struct stk_call *call, const struct stk_v
 	if (!entries || !c.frames || !c.indices)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a clip of %d frames", count);
 	if (call->gpu) {
-		enum stk_status begun = begin_on_gpu(call, &c, x, style, out, total, &library, err);
-		if (begun)
-			return begun;
+		enum stk_status begin_status = begin_on_gpu(call, &c, x, style, out, total, &library, err);
+		if (begin_status)
+			return begin_status;
 	} else if (!(c.bytes = style->dtype == STK_UINT8 ? out->data : stk__arena_take(arena, total)))
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a clip of %d frames", count);
 	if (!stk__arena_charge(arena, library))

@@ -113,9 +113,9 @@ static void drop_oldest(struct stk_video_cache *c)
 				oldest = v;
 	if (!oldest)
 		return;
-	struct video *gone = *oldest;
-	*oldest = gone->next;
-	free_video(gone);
+	struct video *removed = *oldest;
+	*oldest = removed->next;
+	free_video(removed);
 	c->videos--;
 }
 
@@ -131,23 +131,23 @@ static enum stk_status with_path(const char *path, enum stk_status s, struct stk
 	return s;
 }
 
-/* Adds the video `made`, with one user, and returns it. If another worker has added the same video meanwhile, frees `made`, adds a user to the other worker's
- * entry and returns that entry. Call with the lock held. */
-static struct video *add_video(struct stk_video_cache *c, struct video *made)
+/* Adds the video `opened`, with one user, and returns it. If another worker has added the same video meanwhile, frees `opened`, adds a user to the other
+ * worker's entry and returns that entry. Call with the lock held. */
+static struct video *add_video(struct stk_video_cache *c, struct video *opened)
 {
-	struct video *v = find_video(c, made->path, made->hash, &made->version);
+	struct video *v = find_video(c, opened->path, opened->hash, &opened->version);
 	if (v) {
-		free_video(made);
+		free_video(opened);
 		return v;
 	}
 	if (c->videos >= MOST_VIDEOS)
 		drop_oldest(c);
-	made->users = 1;
-	made->used = ++c->clock;
-	made->next = c->buckets[made->hash % BUCKETS];
-	c->buckets[made->hash % BUCKETS] = made;
+	opened->users = 1;
+	opened->used = ++c->clock;
+	opened->next = c->buckets[opened->hash % BUCKETS];
+	c->buckets[opened->hash % BUCKETS] = opened;
 	c->videos++;
-	return made;
+	return opened;
 }
 
 /* Returns true if the cache has the index of any version of the file with this path. Call without the lock. */
@@ -174,19 +174,19 @@ static enum stk_status open_video(
 	pthread_mutex_unlock(&c->lock);
 	if (*out)
 		return STK_OK;
-	struct video *made = stk__calloc(1, sizeof *made + n + 1);
-	if (!made)
+	struct video *opened = stk__calloc(1, sizeof *opened + n + 1);
+	if (!opened)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory to open a video");
-	enum stk_status s = stk__video_find_index(path, source, -1, &made->index, NULL, err);
+	enum stk_status s = stk__video_find_index(path, source, -1, &opened->index, NULL, err);
 	if (s) {
-		stk__free(made);
+		stk__free(opened);
 		return s;
 	}
-	memcpy(made->path, path, n + 1);
-	made->hash = hash;
-	made->version = *version;
+	memcpy(opened->path, path, n + 1);
+	opened->hash = hash;
+	opened->version = *version;
 	pthread_mutex_lock(&c->lock);
-	*out = add_video(c, made);
+	*out = add_video(c, opened);
 	pthread_mutex_unlock(&c->lock);
 	return STK_OK;
 }
