@@ -25,7 +25,7 @@ enum { LEAST_ROUNDS = 5, MOST_ROUNDS = 101 };
 
 struct slice {
 	int64_t images, page_faults; /* images: number of images that the pipeline delivered, or that the ceiling (ceiling.h) decoded */
-	double made;                 /* number of samples that the workers finished; for the ceiling equal to `images` */
+	double finished;             /* number of samples that the workers finished; for the ceiling equal to `images` */
 	double wall, cpu;
 	double waited; /* seconds that runnable threads waited for a core */
 };
@@ -35,7 +35,7 @@ struct bench {
 	struct ceiling ceiling;
 	bool has_ceiling;
 	int64_t files;
-	struct slice ours[MOST_ROUNDS], theirs[MOST_ROUNDS];
+	struct slice pipeline_slices[MOST_ROUNDS], ceiling_slices[MOST_ROUNDS];
 	double shares[MOST_ROUNDS]; /* the pipeline's rate divided by the ceiling's, both per CPU-second */
 	int rounds;
 	bool interrupted; /* true if the user has interrupted the command; `rounds` rounds were complete */
@@ -108,13 +108,13 @@ static double wait_idle(void)
 	}
 }
 
-/* Takes batches for `seconds`, and at least one with images. *taken: set to the number of images. Continues with the next epoch at an epoch's end; returns
+/* Takes batches for `seconds`, and at least one with images. *images: set to the number of images. Continues with the next epoch at an epoch's end; returns
  * STK_END only after three ends without a batch between them. */
-static enum stk_status take_images(struct bench *b, double seconds, int64_t *taken, struct stk_error *err)
+static enum stk_status take_images(struct bench *b, double seconds, int64_t *images, struct stk_error *err)
 {
 	const double until = wall_seconds() + seconds;
 	int ends = 0;
-	for (*taken = 0; *taken == 0 || wall_seconds() < until;) {
+	for (*images = 0; *images == 0 || wall_seconds() < until;) {
 		struct stk_batch *batch = NULL;
 		enum stk_status status = next_batch(&b->session, &batch, err);
 		if (status == STK_END && ++ends < 3) /* three ends in a row mean that epochs have no batches */
@@ -122,35 +122,35 @@ static enum stk_status take_images(struct bench *b, double seconds, int64_t *tak
 		ends = 0;
 		if (status != STK_OK)
 			return status;
-		*taken += stk_batch_size(batch);
+		*images += stk_batch_size(batch);
 		stk_batch_unref(&batch);
 		progress_update(&b->progress, b->rounds);
 	}
 	return STK_OK;
 }
 
-static enum stk_status run_ours(struct bench *b, double seconds, struct slice *slice, struct stk_error *err)
+static enum stk_status run_pipeline(struct bench *b, double seconds, struct slice *slice, struct stk_error *err)
 {
 	double waited;
 	look_at_threads(&slice->waited);
-	double wall = wall_seconds(), cpu = cpu_seconds(), made = samples_made(b->session.pipeline);
+	double wall = wall_seconds(), cpu = cpu_seconds(), finished = samples_made(b->session.pipeline);
 	int64_t faults = page_faults();
 	enum stk_status status = take_images(b, seconds, &slice->images, err);
 	/* Does not wait until the workers are idle if there is a store: it would answer requests during the wait, which is not part of the slice's time. */
 	slice->wall = (store_snapshot(b->session.pipeline).requests > 0 ? wall_seconds() : wait_idle()) - wall;
 	slice->cpu = cpu_seconds() - cpu;
-	slice->made = samples_made(b->session.pipeline) - made;
+	slice->finished = samples_made(b->session.pipeline) - finished;
 	slice->page_faults = page_faults() - faults;
 	look_at_threads(&waited);
 	slice->waited = waited > slice->waited ? waited - slice->waited : 0;
 	return status;
 }
 
-static void run_theirs(struct bench *b, double seconds, struct slice *slice)
+static void run_ceiling(struct bench *b, double seconds, struct slice *slice)
 {
 	double wall = wall_seconds();
 	slice->images = ceiling_run(&b->ceiling, seconds, &slice->cpu);
-	slice->made = (double)slice->images;
+	slice->finished = (double)slice->images;
 	slice->wall = wall_seconds() - wall;
 }
 
@@ -161,7 +161,7 @@ static double rate(const struct slice *s)
 
 static double cost(const struct slice *s)
 {
-	return s->made > 0 ? 1000 * s->cpu / s->made : NAN;
+	return s->finished > 0 ? 1000 * s->cpu / s->finished : NAN;
 }
 
 static int by_size(const void *a, const void *b)
@@ -200,7 +200,7 @@ static double median_of(const struct slice *slices, int n, double (*value)(const
 	return median(values, n);
 }
 
-/* Warms up, then alternates slices of the pipeline (ours) and, if there is one, of the ceiling (theirs) for about `seconds`. An interruption is no error: it
+/* Warms up, then alternates slices of the pipeline and, if there is one, of the ceiling for about `seconds`. An interruption is no error: it
  * sets b->interrupted. */
 static enum stk_status run_rounds(struct bench *b, double seconds, bool quiet, struct stk_error *err)
 {
@@ -211,24 +211,24 @@ static enum stk_status run_rounds(struct bench *b, double seconds, bool quiet, s
 	progress_begin(&b->progress, "rounds", (int64_t)rounds, quiet);
 	progress_update(&b->progress, 0);
 	const double warming = wall_seconds();
-	enum stk_status status = run_ours(b, warm_up, &warm, err);
+	enum stk_status status = run_pipeline(b, warm_up, &warm, err);
 	if (status == STK_OK) /* a second, short slice, since the first batch has allocated the slots and filled the caches */
-		status = run_ours(b, 0, &warm, err);
+		status = run_pipeline(b, 0, &warm, err);
 	if (status == STK_OK && b->has_ceiling)
-		run_theirs(b, warm_up, &warm);
+		run_ceiling(b, warm_up, &warm);
 	b->begin = store_snapshot(b->session.pipeline);
 	const double began = wall_seconds();
 	for (b->rounds = 0; status == STK_OK && b->rounds < (int)rounds;) {
-		struct slice *ours = &b->ours[b->rounds], *theirs = &b->theirs[b->rounds];
+		struct slice *pipeline = &b->pipeline_slices[b->rounds], *ceiling = &b->ceiling_slices[b->rounds];
 		/* A batch can take longer than a slice should, so the time can be over before all rounds are done. */
 		if (b->rounds >= LEAST_ROUNDS && wall_seconds() - began > seconds)
 			break;
-		status = run_ours(b, share, ours, err);
+		status = run_pipeline(b, share, pipeline, err);
 		if (status != STK_OK)
 			break;
 		if (b->has_ceiling)
-			run_theirs(b, share, theirs);
-		b->shares[b->rounds] = b->has_ceiling ? cost(theirs) / cost(ours) : NAN;
+			run_ceiling(b, share, ceiling);
+		b->shares[b->rounds] = b->has_ceiling ? cost(ceiling) / cost(pipeline) : NAN;
 		progress_update(&b->progress, ++b->rounds);
 	}
 	progress_end(&b->progress);
@@ -243,8 +243,8 @@ static double waited_share(const struct bench *b)
 {
 	double ran = 0, waited = 0;
 	for (int i = 0; i < b->rounds; i++) {
-		ran += b->ours[i].cpu;
-		waited += b->ours[i].waited;
+		ran += b->pipeline_slices[i].cpu;
+		waited += b->pipeline_slices[i].waited;
 	}
 	return ran + waited > 0 ? waited / (ran + waited) : 0;
 }
@@ -270,18 +270,18 @@ static int print_as_json(const struct bench *b)
 		put_int(o, "device", b->session.device_id);
 	put_int(o, "rounds", b->rounds);
 	put_bool(o, "interrupted", b->interrupted);
-	json_object_set_new(o, "stoker", slices_json(b->ours, b->rounds));
+	json_object_set_new(o, "stoker", slices_json(b->pipeline_slices, b->rounds));
 	if (b->has_ceiling) {
 		json_t *shares = json_array();
 		for (int i = 0; i < b->rounds; i++)
 			json_array_append_new(shares, isfinite(b->shares[i]) ? json_real(b->shares[i]) : json_null());
-		json_object_set_new(o, "libjpeg_turbo", slices_json(b->theirs, b->rounds));
+		json_object_set_new(o, "libjpeg_turbo", slices_json(b->ceiling_slices, b->rounds));
 		put_real(o, "share_of_ceiling", median(b->shares, b->rounds));
 		json_object_set_new(o, "shares", shares);
 	}
 	for (int i = 0; i < b->rounds; i++) {
-		images += b->ours[i].images;
-		faults += b->ours[i].page_faults;
+		images += b->pipeline_slices[i].images;
+		faults += b->pipeline_slices[i].page_faults;
 	}
 	put_real(o, "page_faults_per_image", images ? (double)faults / (double)images : 0);
 	put_real(o, "waited_for_cores", waited_share(b));
@@ -295,7 +295,7 @@ static int print_as_json(const struct bench *b)
 
 static int print_as_text(const struct bench *b, const char *folder)
 {
-	double ours = median_of(b->ours, b->rounds, rate);
+	double pipeline_rate = median_of(b->pipeline_slices, b->rounds, rate);
 	const int32_t device = b->session.device_id;
 	const int32_t threads = stk_context_threads(b->session.ctx);
 	if (b->interrupted)
@@ -310,19 +310,19 @@ static int print_as_text(const struct bench *b, const char *folder)
 		printf(", on GPU %d", device);
 	puts("\n");
 	printf("  %-30s %9s %24s\n", "", b->session.sounds ? "sounds/s" : "images/s", "CPU-seconds per 1000");
-	printf("  %-30s %9.0f %24.3f\n", "stoker", ours, median_of(b->ours, b->rounds, cost));
+	printf("  %-30s %9.0f %24.3f\n", "stoker", pipeline_rate, median_of(b->pipeline_slices, b->rounds, cost));
 	if (b->has_ceiling) {
-		printf("  %-30s %9.0f %24.3f\n\n", "libjpeg-turbo, only decoding", median_of(b->theirs, b->rounds, rate),
-			median_of(b->theirs, b->rounds, cost));
-		const double share = median(b->shares, b->rounds);
+		printf("  %-30s %9.0f %24.3f\n\n", "libjpeg-turbo, only decoding", median_of(b->ceiling_slices, b->rounds, rate),
+			median_of(b->ceiling_slices, b->rounds, cost));
+		const double rate_share = median(b->shares, b->rounds);
 		if (device >= 0)
 			printf("stoker does all of it at %.1f times the rate of only decoding on the cores.\n",
-				ours / median_of(b->theirs, b->rounds, rate));
-		else if (isfinite(share))
+				pipeline_rate / median_of(b->ceiling_slices, b->rounds, rate));
+		else if (isfinite(rate_share))
 			printf("stoker does all of it at %.0f%% of the rate of only decoding, per CPU-second (the middle half of %d rounds: %.0f to %.0f%%).\n",
-				100 * share, b->rounds, 100 * quantile(b->shares, b->rounds, 0.25),
+				100 * rate_share, b->rounds, 100 * quantile(b->shares, b->rounds, 0.25),
 				100 * quantile(b->shares, b->rounds, 0.75));
-		if (device < 0 && share > 1)
+		if (device < 0 && rate_share > 1)
 			puts("Over 100% is possible: Stoker has its own decoders, and decodes a large window at the size that the resize "
 			     "needs; the other loop decodes "
 			     "the whole window with libjpeg-turbo.");
@@ -331,7 +331,7 @@ static int print_as_text(const struct bench *b, const char *folder)
 		printf("Threads that could run waited for a core for %.0f%% of the time, because of other processes, a quota of CPU time, or more threads "
 		       "than cores. With cores of its own, stoker makes more samples/s at the same CPU-seconds.\n",
 			100 * waited_share(b));
-	const double epoch = ours > 0 ? (double)b->files / ours : 0;
+	const double epoch = pipeline_rate > 0 ? (double)b->files / pipeline_rate : 0;
 	printf("An epoch of %" PRId64 " %s takes %.*f %s %s.\n", b->files,
 		b->session.sounds ? noun(b->files, "sound", "sounds") : noun(b->files, "image", "images"),
 		epoch >= 100 ? 0
@@ -345,9 +345,9 @@ static int print_as_text(const struct bench *b, const char *folder)
 /* Reports an interruption before the end of the first round. The rate of the images made so far would mislead, because the pipeline was warming up. */
 static int print_warm_up(const struct bench *b, const char *folder)
 {
-	const int64_t made = (int64_t)samples_made(b->session.pipeline);
-	printf("Interrupted before the first round was complete.\n%s: the warm-up made %" PRId64 " %s in %.1f s.\n", folder, made,
-		b->session.sounds ? noun(made, "sound", "sounds") : noun(made, "image", "images"), b->seconds);
+	const int64_t finished = (int64_t)samples_made(b->session.pipeline);
+	printf("Interrupted before the first round was complete.\n%s: the warm-up made %" PRId64 " %s in %.1f s.\n", folder, finished,
+		b->session.sounds ? noun(finished, "sound", "sounds") : noun(finished, "image", "images"), b->seconds);
 	return EXIT_FINE;
 }
 

@@ -144,7 +144,7 @@ int bench_video(const struct settings *s)
 	struct stk_error err = {0};
 	uint64_t state = 1;
 	const double began = wall_seconds(), seconds = s->seconds > 0 ? s->seconds : 10;
-	int64_t tried = 0;
+	int64_t attempts = 0;
 	struct progress bar;
 	struct stk_storage *storage;
 	if (!open_storage("bench", s, &storage))
@@ -152,8 +152,8 @@ int bench_video(const struct settings *s)
 	catch_interrupts();
 	progress_begin(&bar, "seconds", (int64_t)ceil(seconds), s->quiet || s->json);
 	/* Opens each file once at first, which stores its index, so that later openings find the index, as in later epochs. */
-	while (!interrupted() && (tried < found.count || wall_seconds() - began < seconds)) {
-		const char *path = found.videos[tried < found.count ? tried : draw(&state, found.count)];
+	while (!interrupted() && (attempts < found.count || wall_seconds() - began < seconds)) {
+		const char *path = found.videos[attempts < found.count ? attempts : draw(&state, found.count)];
 		const enum stk_status status = run_file(path, storage, &state, &sums, &err);
 		if (status == STK_CANCELLED || status == STK_NO_MEMORY || status == STK_UNSUPPORTED) {
 			progress_end(&bar);
@@ -163,9 +163,9 @@ int bench_video(const struct settings *s)
 		if (status && sums.bad++ == 0)
 			fail("bench", &err);
 		sums.clips += !status;
-		tried++;
+		attempts++;
 		progress_update(&bar, (int64_t)fmin(wall_seconds() - began, ceil(seconds)));
-		if (sums.bad == tried && tried >= 10)
+		if (sums.bad == attempts && attempts >= 10)
 			break;
 	}
 	progress_end(&bar);

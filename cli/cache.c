@@ -43,29 +43,29 @@ static bool visit_entry(void *user, const struct stk_cache_entry *e)
 	} else if (v->prints && e->damaged) {
 		printf("damaged%s: %s\n", v->removed ? " and removed" : "", *e->uri ? e->uri : "an entry whose header cannot be read");
 	} else if (v->prints && !v->removed) {
-		char range[64] = "", when[32];
+		char range[64] = "", date[32];
 		time_t used = (time_t)e->used;
 		struct tm tm;
 		if (e->length >= 0)
 			snprintf(range, sizeof(range), " bytes %" PRId64 " to %" PRId64, e->offset, e->offset + e->length - 1);
-		strftime(when, sizeof(when), "%Y-%m-%d", localtime_r(&used, &tm));
-		printf("%12" PRId64 "  %s  %s%s\n", e->bytes, when, e->uri, range);
+		strftime(date, sizeof(date), "%Y-%m-%d", localtime_r(&used, &tm));
+		printf("%12" PRId64 "  %s  %s%s\n", e->bytes, date, e->uri, range);
 	}
 	return true;
 }
 
-static int print_facts(const struct settings *s, const struct stk_cache_facts *f, json_t *list, const char *what)
+static int print_facts(const struct settings *s, const struct stk_cache_facts *f, json_t *list, const char *action)
 {
 	if (!s->json) {
-		if (!strcmp(what, "clear"))
+		if (!strcmp(action, "clear"))
 			printf("removed %" PRId64 " %s, %.1f MB; %" PRId64 " %s left\n", f->removed, noun(f->removed, "entry", "entries"),
 				(double)f->removed_bytes / 1e6, f->entries, noun(f->entries, "is", "are"));
 		else
 			printf("%" PRId64 " %s, %.1f MB%s", f->entries, noun(f->entries, "entry", "entries"), (double)f->bytes / 1e6,
 				f->damaged ? "; " : "\n");
-		if (strcmp(what, "clear") && f->damaged)
+		if (strcmp(action, "clear") && f->damaged)
 			printf("%" PRId64 " %s damaged%s\n", f->damaged, noun(f->damaged, "was", "were"),
-				!strcmp(what, "verify") ? ", to be fetched again when needed" : "");
+				!strcmp(action, "verify") ? ", to be fetched again when needed" : "");
 		return EXIT_FINE;
 	}
 	json_t *o = json_object();
@@ -79,9 +79,9 @@ static int print_facts(const struct settings *s, const struct stk_cache_facts *f
 	return print_json(o);
 }
 
-static int show_cache(const struct settings *s, const char *what)
+static int show_cache(const struct settings *s, const char *action)
 {
-	const bool lists = !strcmp(what, "list"), verifies = !strcmp(what, "verify");
+	const bool lists = !strcmp(action, "list"), verifies = !strcmp(action, "verify");
 	struct stk_cache_facts facts = {.size = sizeof(facts)};
 	struct stk_error err = {0};
 	/* "memory" is not a path: the library chooses the folder in /dev/shm. */
@@ -104,10 +104,10 @@ static int show_cache(const struct settings *s, const char *what)
 		return fail("cache", &err);
 	if (interrupted())
 		fprintf(stderr, "stoker cache: interrupted after %" PRId64 " %s\n", v.seen, noun(v.seen, "entry", "entries"));
-	const int printed = print_facts(s, &facts, v.list, what);
+	const int printed = print_facts(s, &facts, v.list, action);
 	if (interrupted() && printed == EXIT_FINE)
 		return EXIT_INTERRUPTED;
-	if (printed || strcmp(what, "clear") || s->arg_count > 2 || !facts.entries)
+	if (printed || strcmp(action, "clear") || s->arg_count > 2 || !facts.entries)
 		return printed;
 	return fail_text("cache", "%" PRId64 " %s not be removed: may this user write to %s?", facts.entries,
 		noun(facts.entries, "entry could", "entries could"), s->args[1]);
@@ -171,23 +171,24 @@ static bool unread_object(const struct session *session, int64_t *i, struct stk_
 	return false;
 }
 
-static void print_unread(const struct session *session, int64_t bad)
+static void print_unread(const struct session *session, int64_t failed)
 {
 	enum { MOST = 10 };
 	struct stk_error e;
 	int64_t shown = 0;
-	printf("%" PRId64 " %s could not be read:\n", bad, noun(bad, "object", "objects"));
+	printf("%" PRId64 " %s could not be read:\n", failed, noun(failed, "object", "objects"));
 	for (int64_t i = 0; shown < MOST && unread_object(session, &i, &e); shown++)
 		printf("  %s\n", e.message);
-	if (bad > shown)
-		printf("  and %" PRId64 " more\n", bad - shown);
+	if (failed > shown)
+		printf("  and %" PRId64 " more\n", failed - shown);
 }
 
-/* Returns how many of the objects were fetched. objects: number of objects that were read; bad: number of those that could not be read. The pipeline reads
+/* Returns how many of the objects were fetched. objects: number of objects that were read; failed: number of those that could not be read. The pipeline reads
  * ahead, so the storage's counters may include objects of the next epoch, namely those that find no room in the cache or cannot be read. */
-static int64_t count_fetched(struct stk_storage *st, int64_t objects, int64_t bad)
+static int64_t count_fetched(struct stk_storage *st, int64_t objects, int64_t failed)
 {
-	const double missed = counter(st, "cache_misses") - (double)bad, read = counter(st, "cache_kept") + counter(st, "cache_left_out");
+	const double missed = counter(st, "cache_misses") - (double)failed,
+		     read = counter(st, "cache_kept") + counter(st, "cache_left_out");
 	return (int64_t)fmin(fmax(fmin(missed, read), 0), (double)objects);
 }
 
@@ -196,30 +197,30 @@ static int print_warmed(const struct session *session, const struct settings *s,
 {
 	struct stk_storage *st = session->storage;
 	struct stk_error e;
-	int64_t bad = 0;
+	int64_t failed = 0;
 	for (int64_t i = 0; unread_object(session, &i, &e);)
-		bad++;
-	const int64_t fetched = count_fetched(st, objects, bad), there = objects - fetched;
+		failed++;
+	const int64_t fetched = count_fetched(st, objects, failed), cached = objects - fetched;
 	const double left = fmin(counter(st, "cache_left_out"), (double)fetched);
 	if (s->json) {
 		json_t *o = json_object();
 		put_int(o, "fetched", fetched);
 		put_int(o, "kept", (int64_t)counter(st, "cache_kept"));
 		put_int(o, "kept_bytes", (int64_t)counter(st, "cache_kept_bytes"));
-		put_int(o, "there", there);
+		put_int(o, "there", cached);
 		put_int(o, "left_out", (int64_t)left);
-		put_int(o, "failed", bad);
+		put_int(o, "failed", failed);
 		int code = print_json(o);
-		return bad ? EXIT_PROBLEM : code;
+		return failed ? EXIT_PROBLEM : code;
 	}
-	printf("%" PRId64 " %s there, %" PRId64 " %s fetched, %.1f MB of them kept; %.1f of %.1f MB are used\n", there,
-		noun(there, "object was", "objects were"), fetched, noun(fetched, "was", "were"), counter(st, "cache_kept_bytes") / 1e6,
+	printf("%" PRId64 " %s there, %" PRId64 " %s fetched, %.1f MB of them kept; %.1f of %.1f MB are used\n", cached,
+		noun(cached, "object was", "objects were"), fetched, noun(fetched, "was", "were"), counter(st, "cache_kept_bytes") / 1e6,
 		counter(st, "cache_bytes") / 1e6, counter(st, "cache_limit") / 1e6);
 	if (left > 0)
 		printf("%.0f found no room: raise --cache-limit, or make room with stoker cache clear\n", left);
-	if (bad)
-		print_unread(session, bad);
-	return bad ? EXIT_PROBLEM : EXIT_FINE;
+	if (failed)
+		print_unread(session, failed);
+	return failed ? EXIT_PROBLEM : EXIT_FINE;
 }
 
 static int warm(const struct settings *s)
@@ -250,12 +251,12 @@ static int warm(const struct settings *s)
 
 static int run_cache(const struct settings *s)
 {
-	const char *what = s->args[0];
-	if (!strcmp(what, "warm") && s->arg_count == 2)
+	const char *action = s->args[0];
+	if (!strcmp(action, "warm") && s->arg_count == 2)
 		return warm(s);
-	const bool known = !strcmp(what, "list") || !strcmp(what, "verify") || !strcmp(what, "clear");
-	if (known && s->arg_count >= 2 && (s->arg_count == 2 || !strcmp(what, "clear")))
-		return show_cache(s, what);
+	const bool known = !strcmp(action, "list") || !strcmp(action, "verify") || !strcmp(action, "clear");
+	if (known && s->arg_count >= 2 && (s->arg_count == 2 || !strcmp(action, "clear")))
+		return show_cache(s, action);
 	return usage_error(&command_cache, "it is list DIR, verify DIR, clear DIR [PREFIX] or warm URI|INDEX|LIST --cache DIR");
 }
 

@@ -66,26 +66,26 @@ static bool add_folder(struct ceiling *c, const char *folder, int depth)
 {
 	enum { DEEPEST = 32 };
 	DIR *d = depth < DEEPEST ? opendir(folder) : NULL;
-	bool fine = depth == 0 ? d != NULL : true;
-	for (struct dirent *e; d && fine && (e = readdir(d)) != NULL;) {
+	bool ok = depth == 0 ? d != NULL : true;
+	for (struct dirent *e; d && ok && (e = readdir(d)) != NULL;) {
 		struct stat s;
 		char *path;
 		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
 			continue;
 		if (asprintf(&path, "%s/%s", folder, e->d_name) < 0) {
-			fine = false;
+			ok = false;
 			break;
 		}
-		const bool there = stat(path, &s) == 0;
-		if (there && S_ISDIR(s.st_mode))
-			fine = add_folder(c, path, depth + 1);
-		else if (there && S_ISREG(s.st_mode) && is_jpeg_name(e->d_name))
-			fine = add_path(c, path);
+		const bool exists = stat(path, &s) == 0;
+		if (exists && S_ISDIR(s.st_mode))
+			ok = add_folder(c, path, depth + 1);
+		else if (exists && S_ISREG(s.st_mode) && is_jpeg_name(e->d_name))
+			ok = add_path(c, path);
 		free(path);
 	}
 	if (d)
 		closedir(d);
-	return fine;
+	return ok;
 }
 
 bool ceiling_open(struct ceiling *c, const char *folder, int32_t threads)
@@ -140,14 +140,14 @@ static bool grow(uint8_t **buffer, size_t *capacity, size_t size)
 static int64_t read_file(struct decoder *d, const char *path)
 {
 	struct stat st;
-	int64_t got = -1;
+	int64_t n_read = -1;
 	int fd = open_regular(path, &st);
 	if (fd < 0)
 		return -1;
 	if (grow(&d->bytes, &d->bytes_capacity, (size_t)st.st_size + 1))
-		got = pread(fd, d->bytes, (size_t)st.st_size, 0);
+		n_read = pread(fd, d->bytes, (size_t)st.st_size, 0);
 	close(fd);
-	return got;
+	return n_read;
 }
 
 static void on_error(j_common_ptr jpeg)

@@ -5,12 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Prints text with `before` before each character of `special`, and with a blank for each line end. */
-static void print_escaped(const char *text, const char *special, const char *before)
+/* Prints text with `prefix` before each character of `special`, and with a blank for each line end. */
+static void print_escaped(const char *text, const char *special, const char *prefix)
 {
 	for (; *text; text++) {
 		if (strchr(special, *text))
-			fputs(before, stdout);
+			fputs(prefix, stdout);
 		putchar(*text == '\n' ? ' ' : *text);
 	}
 }

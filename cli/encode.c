@@ -127,14 +127,14 @@ struct encoder *encoder_start(const struct encoder_settings *s, int32_t width, i
 {
 	struct words w = {.count = 0};
 	struct encoder *e = calloc(1, sizeof *e);
-	int ends[2];
+	int pipe_ends[2];
 	char size[40];
 	if (!e || !(e->child_stderr = tmpfile()))
 		return cannot(e, err, "cannot start ffmpeg", errno);
-	if (pipe2(ends, O_CLOEXEC))
+	if (pipe2(pipe_ends, O_CLOEXEC))
 		return cannot(e, err, "cannot start ffmpeg", errno);
 	e->picture = (size_t)width * (size_t)height * 3;
-	e->pipe = ends[1];
+	e->pipe = pipe_ends[1];
 	snprintf(size, sizeof size, "%dx%d", width, height);
 	add(&w, "ffmpeg -nostdin -v error -y -f rawvideo -pix_fmt rgb24 -s %s -r %g -i pipe:0", size, s->rate);
 	add_codec(&w, s);
@@ -144,7 +144,7 @@ struct encoder *encoder_start(const struct encoder_settings *s, int32_t width, i
 	posix_spawnattr_t attributes;
 	posix_spawn_file_actions_init(&actions);
 	posix_spawn_file_actions_adddup2(&actions, out, OUTPUT);
-	posix_spawn_file_actions_adddup2(&actions, ends[0], 0);
+	posix_spawn_file_actions_adddup2(&actions, pipe_ends[0], 0);
 	posix_spawn_file_actions_adddup2(&actions, fileno(e->child_stderr), 1);
 	posix_spawn_file_actions_adddup2(&actions, fileno(e->child_stderr), 2);
 	/* The child gets its own process group, so that Ctrl-C reaches only this program, which then ends the child. */
@@ -153,10 +153,10 @@ struct encoder *encoder_start(const struct encoder_settings *s, int32_t width, i
 	const int code = posix_spawnp(&e->child, "ffmpeg", &actions, &attributes, w.word, environ);
 	posix_spawnattr_destroy(&attributes);
 	posix_spawn_file_actions_destroy(&actions);
-	close(ends[0]);
+	close(pipe_ends[0]);
 	if (!code)
 		return e;
-	close(ends[1]);
+	close(pipe_ends[1]);
 	return cannot(e, err, "cannot start ffmpeg", code);
 }
 
@@ -164,20 +164,21 @@ struct encoder *encoder_start(const struct encoder_settings *s, int32_t width, i
  * last. status: from waitpid. */
 static void take_words(const struct encoder *e, int status, struct encoder_error *err)
 {
-	char line[350], last[350] = "", before[350] = "";
+	char line[350], last[350] = "", previous[350] = "";
 	rewind(e->child_stderr);
 	while (fgets(line, sizeof line, e->child_stderr)) {
 		line[strcspn(line, "\n")] = '\0';
 		if (!line[0])
 			continue;
-		memcpy(before, last, sizeof before);
+		memcpy(previous, last, sizeof previous);
 		memcpy(last, line, sizeof last);
 	}
-	const char *separator = before[0] ? "; " : "";
+	const char *separator = previous[0] ? "; " : "";
 	if (WIFSIGNALED(status))
-		snprintf(err->text, sizeof err->text, "ffmpeg was ended by signal %d: %s%s%s", WTERMSIG(status), before, separator, last);
+		snprintf(err->text, sizeof err->text, "ffmpeg was ended by signal %d: %s%s%s", WTERMSIG(status), previous, separator, last);
 	else
-		snprintf(err->text, sizeof err->text, "ffmpeg failed: %s%s%s", before, separator, last[0] ? last : "it printed no reason");
+		snprintf(
+			err->text, sizeof err->text, "ffmpeg failed: %s%s%s", previous, separator, last[0] ? last : "it printed no reason");
 }
 
 static int wait_for(const struct encoder *e)
@@ -191,10 +192,10 @@ static int wait_for(const struct encoder *e)
 
 bool encoder_add(struct encoder *e, const void *pixels, struct encoder_error *err)
 {
-	for (size_t used = 0; used < e->picture && !interrupted();) {
-		const ssize_t n = write(e->pipe, (const char *)pixels + used, e->picture - used);
+	for (size_t written = 0; written < e->picture && !interrupted();) {
+		const ssize_t n = write(e->pipe, (const char *)pixels + written, e->picture - written);
 		if (n > 0)
-			used += (size_t)n;
+			written += (size_t)n;
 		else if (errno != EINTR && errno != EPIPE) {
 			snprintf(err->text, sizeof err->text, "writing to ffmpeg: %s", strerror(errno));
 			return false;

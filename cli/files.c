@@ -22,15 +22,15 @@ static int open_leased(const char *path)
 {
 	struct stat st;
 	char name[40];
-	int held = open(path, O_PATH | O_CLOEXEC), fd = -1, e = EAGAIN;
-	if (held < 0)
+	int path_fd = open(path, O_PATH | O_CLOEXEC), fd = -1, e = EAGAIN;
+	if (path_fd < 0)
 		return -1;
-	if (!fstat(held, &st) && S_ISREG(st.st_mode)) {
-		snprintf(name, sizeof(name), "/proc/self/fd/%d", held);
+	if (!fstat(path_fd, &st) && S_ISREG(st.st_mode)) {
+		snprintf(name, sizeof(name), "/proc/self/fd/%d", path_fd);
 		fd = open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 		e = errno;
 	}
-	close(held);
+	close(path_fd);
 	errno = e;
 	return fd;
 }
@@ -98,15 +98,15 @@ bool write_file(const char *path, const void *data, size_t size)
 {
 	struct stat st, target;
 	char *part = NULL;
-	const bool there = lstat(path, &st) == 0, keeps = there && S_ISREG(st.st_mode) && st.st_uid == geteuid();
+	const bool exists = lstat(path, &st) == 0, keeps_mode = exists && S_ISREG(st.st_mode) && st.st_uid == geteuid();
 	const bool direct = is_special(path) && stat(path, &st) == 0 && (S_ISCHR(st.st_mode) || S_ISFIFO(st.st_mode));
 	const bool folder = stat(path, &target) == 0 && S_ISDIR(target.st_mode); /* a link to a folder counts as that folder */
-	if (folder || (there && !direct && !S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode))) {
+	if (folder || (exists && !direct && !S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode))) {
 		errno = folder ? EISDIR : EINVAL;
 		return false;
 	}
 	int fd = direct ? open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY) : create_part(path, 0666, &part);
-	if (fd >= 0 && keeps && fchmod(fd, st.st_mode & 0777))
+	if (fd >= 0 && keeps_mode && fchmod(fd, st.st_mode & 0777))
 		errno = 0; /* not an error: some file systems have no modes */
 	bool ok = fd >= 0 && write_all(fd, data, size);
 	int e = errno;

@@ -61,18 +61,18 @@ static bool take_entry(const char *folder, const char *name, struct flat_folder 
 	const size_t capacity = strlen(folder) + strlen(name) + 2;
 	char *path = malloc(capacity);
 	char **grown = realloc(f->paths, (f->count + 1) * sizeof(*grown));
-	bool fine = path && grown;
+	bool ok = path && grown;
 	f->paths = grown ? grown : f->paths;
-	if (fine)
+	if (ok)
 		snprintf(path, capacity, "%s/%s", folder, name);
-	fine = fine && !(stat(path, &st) == 0 && S_ISDIR(st.st_mode));
-	if (fine && stk_image_named(name)) {
+	ok = ok && !(stat(path, &st) == 0 && S_ISDIR(st.st_mode));
+	if (ok && stk_image_named(name)) {
 		f->paths[f->count++] = path;
 		return true;
 	}
-	f->skipped += fine;
+	f->skipped += ok;
 	free(path);
-	return fine;
+	return ok;
 }
 
 static int by_name(const void *a, const void *b)

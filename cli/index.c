@@ -52,12 +52,12 @@ static int print_tars(const struct settings *s, const struct stk_tar_index_info 
 		json_object_set_new(o, "components", components);
 		return print_json(o) ? EXIT_PROBLEM : code;
 	}
-	char bytes[32], where[80] = "kept next to each tar or in ~/.cache/stoker";
+	char bytes[32], location[80] = "kept next to each tar or in ~/.cache/stoker";
 	if (code)
-		snprintf(where, sizeof(where), "not kept for %" PRId64 " %s (-o FILE stores one index for all)", info->unkept,
+		snprintf(location, sizeof(location), "not kept for %" PRId64 " %s (-o FILE stores one index for all)", info->unkept,
 			noun(info->unkept, "tar", "tars"));
-	printf("%s: %" PRId64 " %s in %" PRId64 " %s, %s:", s->output ? s->output : where, info->files, noun(info->files, "file", "files"),
-		info->tars, noun(info->tars, "tar", "tars"), size_text(info->bytes, bytes));
+	printf("%s: %" PRId64 " %s in %" PRId64 " %s, %s:", s->output ? s->output : location, info->files,
+		noun(info->files, "file", "files"), info->tars, noun(info->tars, "tar", "tars"), size_text(info->bytes, bytes));
 	for (void *at = json_object_iter(components); at; at = json_object_iter_next(components, at)) {
 		putchar(' ');
 		print_key(json_object_iter_key(at));

@@ -14,8 +14,8 @@ bool letter_dot(uint8_t letter, int x, int y)
 {
 	enum { FIRST = 0x20, END = 0x7f, SECOND = 0xa0 };
 	const int i = letter >= SECOND ? END - FIRST + letter - SECOND : letter - FIRST;
-	const bool there = letter >= SECOND || (letter >= FIRST && letter < END);
-	return there && x < LETTER_WIDTH - 1 && (rows[i * LETTER_HEIGHT + y] - '0') >> (LETTER_WIDTH - 2 - x) & 1;
+	const bool has_glyph = letter >= SECOND || (letter >= FIRST && letter < END);
+	return has_glyph && x < LETTER_WIDTH - 1 && (rows[i * LETTER_HEIGHT + y] - '0') >> (LETTER_WIDTH - 2 - x) & 1;
 }
 
 /* Returns the code point of a text's first character, and sets *bytes to its number of bytes. If it is not UTF-8, returns -1 and sets *bytes to 1. */

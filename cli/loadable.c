@@ -94,7 +94,7 @@ static char *glob_of(const char *name)
 
 static void find_all(struct search *s, int64_t classes)
 {
-	const struct stk_error whole = s->err;
+	const struct stk_error of_source = s->err;
 	bool complete = classes > 1 && classes <= MOST_CLASSES && !strstr(s->source, "://");
 	s->globs = complete ? calloc((size_t)classes, sizeof(*s->globs)) : NULL;
 	for (int64_t i = 0; s->globs && i < classes; i++)
@@ -104,7 +104,7 @@ static void find_all(struct search *s, int64_t classes)
 	for (int64_t i = 0; s->globs && i < classes; i++)
 		free(s->globs[i]);
 	free(s->globs);
-	s->err = whole;
+	s->err = of_source;
 	if (!s->found->count)
 		keep_problem(s);
 }
@@ -114,8 +114,8 @@ void loadable_look(struct loadable *l, struct session *session, const char *sour
 	struct search s = {.found = l, .session = session, .source = source};
 	struct stk_reader_meta meta;
 	const char *skipped;
-	*l = (struct loadable){.asked = session->standard && !session->flat && !session->tars && is_tree(source), .files = -1};
-	if (!l->asked)
+	*l = (struct loadable){.has_folders = session->standard && !session->flat && !session->tars && is_tree(source), .files = -1};
+	if (!l->has_folders)
 		return;
 	if (list(&s, 0, 0) && stk_pipeline_reader_meta(s.pipeline, NULL, &meta, &s.err) == STK_OK) {
 		l->files = meta.epoch_size;

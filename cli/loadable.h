@@ -9,7 +9,7 @@
 enum { LOADABLE_PROBLEMS = 20 };
 
 struct loadable {
-	bool asked;        /* true if the source has class folders, so that the members below are set */
+	bool has_folders;  /* true if the source has class folders, so that the members below are set */
 	int64_t files;     /* number of files that Loader reads; -1: it refuses the source */
 	char skipped[512]; /* a sentence about the files that Loader leaves out */
 	int32_t count;     /* number of reasons why Loader refuses the source; at LOADABLE_PROBLEMS there may be more */

@@ -39,14 +39,14 @@ static void print_help(FILE *to)
 static const struct command *nearest_command(const char *name)
 {
 	const struct command *nearest = NULL;
-	char small[32] = "";
-	for (size_t i = 0; name[i] && i + 1 < sizeof small; i++)
-		small[i] = (char)tolower((unsigned char)name[i]);
+	char lower[32] = "";
+	for (size_t i = 0; name[i] && i + 1 < sizeof lower; i++)
+		lower[i] = (char)tolower((unsigned char)name[i]);
 	size_t least = 3; /* a name that differs in three or more letters is not a misspelling */
 	for (size_t i = 0; commands[i]; i++) {
-		size_t apart = letters_apart(small, commands[i]->name);
-		if (apart < least && apart < strlen(small)) {
-			least = apart;
+		size_t distance = letters_apart(lower, commands[i]->name);
+		if (distance < least && distance < strlen(lower)) {
+			least = distance;
 			nearest = commands[i];
 		}
 	}
@@ -77,9 +77,9 @@ static int no_command(const char *name)
 {
 	if (name[0] == '-')
 		return refuse("no option %s before a command; the command comes first, as in `stoker inspect DIR %s`", name, name);
-	const struct command *meant = nearest_command(name);
-	if (meant)
-		return refuse("no command \"%s\"; did you mean \"%s\"?", name, meant->name);
+	const struct command *suggestion = nearest_command(name);
+	if (suggestion)
+		return refuse("no command \"%s\"; did you mean \"%s\"?", name, suggestion->name);
 	return refuse("no command \"%s\"", name);
 }
 

@@ -19,10 +19,10 @@ enum { DIGITS = 16 }; /* number of digits with which limits are printed: enough 
 char *format_safe(const char *fmt, va_list list)
 {
 	enum { LONGEST = 4 }; /* a character that controls a terminal becomes four characters */
-	va_list again;
-	va_copy(again, list);
-	const int size = vsnprintf(NULL, 0, fmt, again);
-	va_end(again);
+	va_list copy;
+	va_copy(copy, list);
+	const int size = vsnprintf(NULL, 0, fmt, copy);
+	va_end(copy);
 	const size_t capacity = size < 0 ? 0 : (size_t)size * LONGEST + 8;
 	char *text = capacity ? malloc(capacity) : NULL;
 	if (!text)
@@ -68,12 +68,12 @@ size_t letters_apart(const char *a, const char *b)
 	for (size_t j = 0; j <= n; j++)
 		row[j] = j;
 	for (size_t i = 0; a[i]; i++) {
-		size_t corner = row[0];
+		size_t diagonal = row[0];
 		row[0] = i + 1;
 		for (size_t j = 1; j <= n; j++) {
-			size_t best = corner + (a[i] != b[j - 1]);
+			size_t best = diagonal + (a[i] != b[j - 1]);
 			best = best < row[j] + 1 ? best : row[j] + 1;
-			corner = row[j];
+			diagonal = row[j];
 			row[j] = best < row[j - 1] + 1 ? best : row[j - 1] + 1;
 		}
 	}
@@ -120,31 +120,31 @@ static bool store_number(const struct option *o, const char *text, char *field)
 		memcpy(field, &number, sizeof(number));
 		return true;
 	}
-	int64_t whole = (int64_t)number;
-	memcpy(field, &whole, sizeof(whole));
-	return (double)whole == number;
+	int64_t integer = (int64_t)number;
+	memcpy(field, &integer, sizeof(integer));
+	return (double)integer == number;
 }
 
 static int no_option(const struct command *command, const char *arg)
 {
-	const struct option *meant = NULL;
+	const struct option *suggestion = NULL;
 	const int length = (int)strcspn(arg, "=");
 	char name[32] = "";
 	size_t least = 3; /* a name that differs in three or more letters is not a misspelling */
 	snprintf(name, sizeof(name), "%.*s", length, arg + strspn(arg, "-"));
 	name[strcspn(name, "=")] = '\0';
 	for (const struct option *o = command->options; o->name; o++) {
-		const size_t apart = letters_apart(name, o->name);
+		const size_t distance = letters_apart(name, o->name);
 		const size_t least_size = strlen(name) < strlen(o->name) ? strlen(name) : strlen(o->name);
 		/* One name begins with the other, as "thread" for --threads or "batch-size" for --batch. */
 		const bool begins = least_size >= 3 && !strncmp(o->name, name, least_size);
-		if ((apart < least && apart < strlen(name)) || (begins && !meant)) {
-			least = apart < least ? apart : least;
-			meant = o;
+		if ((distance < least && distance < strlen(name)) || (begins && !suggestion)) {
+			least = distance < least ? distance : least;
+			suggestion = o;
 		}
 	}
-	if (meant)
-		return usage_error(command, "no option %.*s; did you mean --%s?", length, arg, meant->name);
+	if (suggestion)
+		return usage_error(command, "no option %.*s; did you mean --%s?", length, arg, suggestion->name);
 	return usage_error(command, "no option %.*s", length, arg);
 }
 
@@ -261,9 +261,9 @@ bool parse_settings(const struct command *command, int argc, const char *const *
 static int help_width(void)
 {
 	enum { NARROWEST = 40, USUAL = 80, WIDEST = 120 };
-	const char *given = getenv("COLUMNS");
+	const char *setting = getenv("COLUMNS");
 	struct winsize size;
-	long columns = given ? strtol(given, NULL, 10) : 0;
+	long columns = setting ? strtol(setting, NULL, 10) : 0;
 	if (columns <= 0 && isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0)
 		columns = size.ws_col;
 	columns = columns > 0 ? columns : USUAL;

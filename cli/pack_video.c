@@ -185,21 +185,21 @@ static json_t *read_index(struct packing *p, const char *path)
 		refuse(p, "%s: %s", path, errno == EINVAL ? "not a file" : strerror(errno));
 		return NULL;
 	}
-	json_t *there = json_loadfd(fd, 0, &error);
+	json_t *stored = json_loadfd(fd, 0, &error);
 	close(fd);
-	if (!there)
+	if (!stored)
 		refuse(p, "%s: %s", path, error.text);
-	return there;
+	return stored;
 }
 
 /* Compares an existing index with the one that this run would write. If they differ, prints the difference and returns false. */
-static bool check_index(struct packing *p, json_t *there)
+static bool check_index(struct packing *p, json_t *stored)
 {
 	static const char *const keys[] = {"format", "tables", "codec", "gop", "quality", "cameras", "scenes"};
-	json_t *mine = index_json(p, false);
+	json_t *expected = index_json(p, false);
 	bool same = true;
 	for (size_t i = 0; i < sizeof keys / sizeof *keys && same && !p->failure_printed; i++) {
-		json_t *a = json_object_get(there, keys[i]), *b = json_object_get(mine, keys[i]);
+		json_t *a = json_object_get(stored, keys[i]), *b = json_object_get(expected, keys[i]);
 		if (json_equal(a, b))
 			continue;
 		char *was = a && !json_is_array(a) ? json_dumps(a, JSON_ENCODE_ANY) : NULL;
@@ -210,7 +210,7 @@ static bool check_index(struct packing *p, json_t *there)
 		free(was);
 		free(now);
 	}
-	json_decref(mine);
+	json_decref(expected);
 	return same && !p->failure_printed;
 }
 
@@ -232,9 +232,9 @@ static bool prepare_folder(struct packing *p)
 		return refuse(p, "%s: %s", p->folder, strerror(errno));
 	index_path(p, path);
 	if (stat(path, &st) == 0) {
-		json_t *there = read_index(p, path);
-		const bool same = there && check_index(p, there);
-		json_decref(there);
+		json_t *stored = read_index(p, path);
+		const bool same = stored && check_index(p, stored);
+		json_decref(stored);
 		return same;
 	}
 	const int n = scandir(p->folder, &entries, NULL, alphasort);
@@ -302,35 +302,35 @@ static bool check_video(struct packing *p, const char *path, int64_t frames, boo
 }
 
 /* Reports that ffmpeg has failed, and what to do if the reason may be an odd size. */
-static bool encoding_failed(struct packing *p, const char *part, const struct encoder_error *why)
+static bool encoding_failed(struct packing *p, const char *part, const struct encoder_error *failure)
 {
 	const bool is_odd = (p->width % 2 || p->height % 2) && !p->encoder.lossless && strcmp(p->encoder.codec, "vp9") != 0;
 	if (!is_odd || interrupted())
-		return refuse(p, "%s: %s", part, why->text);
+		return refuse(p, "%s: %s", part, failure->text);
 	return refuse(p,
 		"%s: the images have %d x %d pixels, and many encoders need an even width and height: give --codec vp9, or --lossless with h264 or "
 		"hevc; %s",
-		part, p->width, p->height, why->text);
+		part, p->width, p->height, failure->text);
 }
 
 static bool encode(struct packing *p, const char *part, int fd, int64_t first, int64_t end, int32_t camera)
 {
-	struct encoder_error why;
+	struct encoder_error failure;
 	struct encoder *e = NULL;
 	p->width = p->height = 0;
 	for (int64_t i = first; i < end; i++) {
 		bool ok = load_image(p, i, camera);
-		if (ok && !e && !(e = encoder_start(&p->encoder, p->width, p->height, fd, &why)))
-			return refuse(p, "%s", why.text);
-		if (ok && !encoder_add(e, p->pixels, &why))
-			ok = encoding_failed(p, part, &why);
+		if (ok && !e && !(e = encoder_start(&p->encoder, p->width, p->height, fd, &failure)))
+			return refuse(p, "%s", failure.text);
+		if (ok && !encoder_add(e, p->pixels, &failure))
+			ok = encoding_failed(p, part, &failure);
 		if (!ok) {
 			encoder_stop(e);
 			return false;
 		}
 		progress_update(&p->bar, ++p->images);
 	}
-	return encoder_finish(e, &why) || encoding_failed(p, part, &why);
+	return encoder_finish(e, &failure) || encoding_failed(p, part, &failure);
 }
 
 static bool pack_video(struct packing *p, int64_t scene, int32_t camera)
@@ -360,9 +360,9 @@ static bool pack_video(struct packing *p, int64_t scene, int32_t camera)
 	const int fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
 	if (fd < 0)
 		return refuse(p, "%s: %s", part, strerror(errno));
-	const bool made = encode(p, part, fd, first, end, camera);
+	const bool encoded = encode(p, part, fd, first, end, camera);
 	close(fd);
-	bool ok = made && check_video(p, part, end - first, true);
+	bool ok = encoded && check_video(p, part, end - first, true);
 	if (ok && rename(part, path))
 		ok = refuse(p, "%s: %s", path, strerror(errno));
 	if (!ok)

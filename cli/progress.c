@@ -32,11 +32,11 @@ double thread_seconds(void)
 	return clock_seconds(CLOCK_THREAD_CPUTIME_ID);
 }
 
-void progress_begin(struct progress *p, const char *what, int64_t total, bool quiet)
+void progress_begin(struct progress *p, const char *unit, int64_t total, bool quiet)
 {
 	const char *term = getenv("TERM");
 	bool terminal = isatty(STDERR_FILENO) && !(term && !strcmp(term, "dumb"));
-	*p = (struct progress){.shown = terminal && !quiet, .what = what, .total = total, .start = wall_seconds()};
+	*p = (struct progress){.shown = terminal && !quiet, .unit = unit, .total = total, .start = wall_seconds()};
 }
 
 static int terminal_width(void)
@@ -46,12 +46,12 @@ static int terminal_width(void)
 }
 
 /* Writes the remaining time as ", 1:05 left" to `text`; "" if it is not known (in the first second, without a total) or at least 100 hours. */
-static void time_left(const struct progress *p, int64_t done, double passed, char text[32])
+static void time_left(const struct progress *p, int64_t done, double elapsed, char text[32])
 {
 	*text = '\0';
-	if (p->total <= 0 || done <= 0 || done > p->total || passed < 1)
+	if (p->total <= 0 || done <= 0 || done > p->total || elapsed < 1)
 		return;
-	const double left = passed * (double)(p->total - done) / (double)done;
+	const double left = elapsed * (double)(p->total - done) / (double)done;
 	if (left < 360000) {
 		const int s = (int)(left + 0.5);
 		if (s < 3600)
@@ -83,12 +83,12 @@ void progress_update(struct progress *p, int64_t done)
 	if (!p->shown || now - p->last < 0.1)
 		return;
 	p->last = now;
-	const double passed = now - p->start, rate = passed > 0 ? (double)done / passed : 0;
-	time_left(p, done, passed, left);
+	const double elapsed = now - p->start, rate = elapsed > 0 ? (double)done / elapsed : 0;
+	time_left(p, done, elapsed, left);
 	if (p->total > 0)
-		snprintf(facts, sizeof(facts), "%" PRId64 " of %" PRId64 " %s, %.*f/s%s", done, p->total, p->what, rate < 10, rate, left);
+		snprintf(facts, sizeof(facts), "%" PRId64 " of %" PRId64 " %s, %.*f/s%s", done, p->total, p->unit, rate < 10, rate, left);
 	else
-		snprintf(facts, sizeof(facts), "%" PRId64 " %s, %.*f/s", done, p->what, rate < 10, rate);
+		snprintf(facts, sizeof(facts), "%" PRId64 " %s, %.*f/s", done, p->unit, rate < 10, rate);
 	draw(p, done, facts);
 }
 

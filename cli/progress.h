@@ -10,7 +10,7 @@
 
 struct progress {
 	bool shown;
-	const char *what;   /* the noun for what is counted: "images" */
+	const char *unit;   /* the noun for what is counted: "images" */
 	int64_t total;      /* 0: unknown */
 	double start, last; /* times in seconds of progress_begin and of the last drawing */
 };

@@ -118,12 +118,12 @@ static void fill_row(struct row *r, const json_t *process, const json_t *earlier
 
 static int compare_rows(const void *a, const void *b)
 {
-	const struct row *one = a, *other = b;
-	if (one->pid != other->pid)
-		return one->pid < other->pid ? -1 : 1;
-	if (one->context != other->context)
-		return one->context < other->context ? -1 : 1;
-	return one->id < other->id ? -1 : one->id > other->id;
+	const struct row *left = a, *right = b;
+	if (left->pid != right->pid)
+		return left->pid < right->pid ? -1 : 1;
+	if (left->context != right->context)
+		return left->context < right->context ? -1 : 1;
+	return left->id < right->id ? -1 : left->id > right->id;
 }
 
 /* Returns the rows of all pipelines, which the caller frees; NULL if no pipeline runs, or if memory is short. */
@@ -202,27 +202,27 @@ static int print_rows(const struct row *rows, size_t count, double seconds)
 	json_t *all = json_array(), *o = json_object();
 	for (size_t i = 0; i < count; i++) {
 		const struct row *r = &rows[i];
-		json_t *one = json_object();
-		put_int(one, "pid", r->pid);
-		put_int(one, "context", r->context);
-		put_int(one, "pipeline", r->id);
-		json_object_set_new(one, "rank", r->rank ? json_string(r->rank) : json_null());
-		put_int(one, "epoch", r->epoch);
-		put_real(one, "batches_per_s", r->batches);
-		put_real(one, "samples_per_s", r->samples);
-		put_real(one, "waiting", r->waiting);
-		put_text(one, "waits_for", r->waits_for);
-		put_real(one, "cores", r->cores);
-		put_real(one, "reads_per_s", r->reads);
-		put_real(one, "bytes_read_per_s", 1e6 * r->megabytes);
-		put_real(one, "retries_per_s", r->retries);
-		put_real(one, "storage_latency_ms", r->latency_ms);
-		put_real(one, "gpu_decode_share", r->gpu_share);
-		put_real(one, "memory_bytes", r->memory);
-		put_int(one, "bad_samples", r->bad_samples);
-		json_object_set(one, "bad", json_object_get(r->pipeline, "bad"));
-		json_object_set(one, "counters", json_object_get(r->pipeline, "counters"));
-		json_array_append_new(all, one);
+		json_t *object = json_object();
+		put_int(object, "pid", r->pid);
+		put_int(object, "context", r->context);
+		put_int(object, "pipeline", r->id);
+		json_object_set_new(object, "rank", r->rank ? json_string(r->rank) : json_null());
+		put_int(object, "epoch", r->epoch);
+		put_real(object, "batches_per_s", r->batches);
+		put_real(object, "samples_per_s", r->samples);
+		put_real(object, "waiting", r->waiting);
+		put_text(object, "waits_for", r->waits_for);
+		put_real(object, "cores", r->cores);
+		put_real(object, "reads_per_s", r->reads);
+		put_real(object, "bytes_read_per_s", 1e6 * r->megabytes);
+		put_real(object, "retries_per_s", r->retries);
+		put_real(object, "storage_latency_ms", r->latency_ms);
+		put_real(object, "gpu_decode_share", r->gpu_share);
+		put_real(object, "memory_bytes", r->memory);
+		put_int(object, "bad_samples", r->bad_samples);
+		json_object_set(object, "bad", json_object_get(r->pipeline, "bad"));
+		json_object_set(object, "counters", json_object_get(r->pipeline, "counters"));
+		json_array_append_new(all, object);
 	}
 	put_real(o, "seconds", seconds);
 	json_object_set_new(o, "pipelines", all);

@@ -314,9 +314,9 @@ static int view_media(const struct settings *s)
 	return code;
 }
 
-static int run_view(const struct settings *given)
+static int run_view(const struct settings *original)
 {
-	struct settings s = *given;
+	struct settings s = *original;
 	struct session session = {.device_id = -1};
 	struct stk_batch *batch = NULL;
 	struct stk_error err = {0};

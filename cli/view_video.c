@@ -98,14 +98,14 @@ static int report(const struct shots *f, const struct settings *s, const char *p
 	put_int(o, "rows", sheet->rows);
 	for (int32_t i = 0; i < f->count; i++) {
 		const struct stk_video_frame frame = facts_of(f, i);
-		json_t *one = json_object();
-		put_int(one, "frame", f->numbers[i]);
-		put_real(one, "seconds", frame.begin);
-		put_bool(one, "key", frame.key);
-		put_int(one, "cell", i);
+		json_t *object = json_object();
+		put_int(object, "frame", f->numbers[i]);
+		put_real(object, "seconds", frame.begin);
+		put_bool(object, "key", frame.key);
+		put_int(object, "cell", i);
 		if (!f->pictures[i].data)
-			put_text(one, "message", f->errors[i].message);
-		json_array_append_new(frames, one);
+			put_text(object, "message", f->errors[i].message);
+		json_array_append_new(frames, object);
 	}
 	json_object_set_new(o, "frames", frames);
 	const int printed = print_json(o);
