@@ -134,7 +134,7 @@ static PyObject *make_capsule(struct dl_versioned *inner, bool versioned, enum c
 struct wish {
 	PyObject *stream, *copy;
 	bool versioned;
-	bool places; /* true if the caller passed dl_device; `device` is its value */
+	bool has_device; /* true if the caller passed dl_device; `device` is its value */
 	struct dl_device device;
 };
 
@@ -152,7 +152,7 @@ static bool parse_wish(PyObject *args, PyObject *kwargs, struct wish *w)
 	if (device != Py_None && !PyArg_ParseTuple(device, "ii", &type, &id))
 		return false;
 	w->versioned = major >= 1;
-	w->places = device != Py_None;
+	w->has_device = device != Py_None;
 	w->device = (struct dl_device){type, id};
 	return true;
 }
@@ -199,7 +199,7 @@ static enum stk_status copied(struct stk_batch *batch, int32_t output, int32_t i
 
 static PyObject *cannot(const struct wish *w, bool on_gpu, int32_t device_id)
 {
-	if (w->places && w->device.type != (on_gpu ? DL_CUDA : DL_CPU) && w->device.type != DL_CPU)
+	if (w->has_device && w->device.type != (on_gpu ? DL_CUDA : DL_CPU) && w->device.type != DL_CPU)
 		return PyErr_Format(PyExc_BufferError, "the tensor lies on device (%d, %d)", on_gpu ? DL_CUDA : DL_CPU, (int)device_id);
 	if (w->copy == Py_False)
 		return PyErr_Format(
@@ -215,14 +215,14 @@ PyObject *core_dlpack(struct stk_batch *batch, int32_t output, int32_t index, Py
 	struct wish w;
 	struct stk_error err = {0};
 	enum stk_status status;
-	bool to_host, here;
+	bool to_host, same_device;
 	void *managed = NULL;
 
 	if (!parse_wish(args, kwargs, &w))
 		return NULL;
-	here = !w.places || (on_gpu ? w.device.type == DL_CUDA && w.device.id == list->device_id : w.device.type == DL_CPU);
-	to_host = here ? w.copy == Py_True && !on_gpu : w.device.type == DL_CPU && w.copy != Py_False;
-	if (!to_host && (!here || w.copy == Py_True))
+	same_device = !w.has_device || (on_gpu ? w.device.type == DL_CUDA && w.device.id == list->device_id : w.device.type == DL_CPU);
+	to_host = same_device ? w.copy == Py_True && !on_gpu : w.device.type == DL_CPU && w.copy != Py_False;
+	if (!to_host && (!same_device || w.copy == Py_True))
 		return cannot(&w, on_gpu, on_gpu ? list->device_id : 0);
 	if (on_gpu && !to_host && !note_stream(batch, output, w.stream))
 		return NULL;

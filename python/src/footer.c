@@ -126,10 +126,10 @@ static void skip(struct reader *r, uint8_t type, bool in_list)
 			skip(r, item, true);
 	} else if (type == MAP) {
 		uint64_t n = unsigned_number(r);
-		uint8_t both = n ? byte(r) : 0;
+		uint8_t types = n ? byte(r) : 0;
 		for (; n > 0 && !r->fault; n--) {
-			skip(r, both >> 4, true);
-			skip(r, both & 15, true);
+			skip(r, types >> 4, true);
+			skip(r, types & 15, true);
 		}
 	} else if (type == STRUCT) {
 		int64_t id = 0;
@@ -178,20 +178,20 @@ static void add_leaf(struct reader *r, struct leaves *l, struct leaf leaf)
 {
 	if (l->count == l->capacity) {
 		size_t capacity = l->capacity ? 2 * l->capacity : 64;
-		struct leaf *more = realloc(l->all, capacity * sizeof *more);
-		if (!more) {
+		struct leaf *grown = realloc(l->all, capacity * sizeof *grown);
+		if (!grown) {
 			fail(r, "there is no memory for the columns of the footer");
 			return;
 		}
-		l->all = more;
+		l->all = grown;
 		l->capacity = capacity;
 	}
 	l->all[l->count++] = leaf;
 }
 
 /* Reads an element and its descendants, and appends the columns among them to `l`. *left: number of elements of the schema that are not read yet.
- * above: the parent's levels. root: whether the element is the schema's first one, which adds no level. */
-static void read_tree(struct reader *r, size_t *left, struct leaf above, bool root, struct leaves *l)
+ * parent: the parent's levels. root: whether the element is the schema's first one, which adds no level. */
+static void read_tree(struct reader *r, size_t *left, struct leaf parent, bool root, struct leaves *l)
 {
 	if (!*left || r->depth == DEEPEST) {
 		fail(r, *left ? "the footer's schema is nested too deeply" : "the footer's schema has too few elements");
@@ -200,15 +200,15 @@ static void read_tree(struct reader *r, size_t *left, struct leaf above, bool ro
 	--*left;
 	struct element e = read_element(r);
 	if (!root && (e.repetition == OPTIONAL || e.repetition == REPEATED)) {
-		above.definition++;
-		above.repetition += e.repetition == REPEATED;
+		parent.definition++;
+		parent.repetition += e.repetition == REPEATED;
 	}
-	above.type = e.type;
+	parent.type = e.type;
 	if (!e.children && !root)
-		add_leaf(r, l, above);
+		add_leaf(r, l, parent);
 	r->depth++;
 	for (int64_t k = 0; k < e.children && !r->fault; k++)
-		read_tree(r, left, above, false, l);
+		read_tree(r, left, parent, false, l);
 	r->depth--;
 }
 
@@ -344,7 +344,7 @@ static bool find_field(struct reader *r, int64_t wanted, int64_t *id, uint8_t *t
 enum footer_kind footer_check(const uint8_t *data, size_t size, const char **fault)
 {
 	enum { SCHEMA = 2, ROW_GROUPS = 4 };
-	struct reader r = {.at = data, .end = data + size}, again = r;
+	struct reader r = {.at = data, .end = data + size}, second = r;
 	struct leaves leaves = {0};
 	int64_t id = 0;
 	uint8_t type;
@@ -353,11 +353,11 @@ enum footer_kind footer_check(const uint8_t *data, size_t size, const char **fau
 		read_schema(&r, type, &leaves);
 	if (schemas != 1)
 		fail(&r, schemas ? "the footer has two schemas" : "the footer has no schema");
-	/* The row groups may come before the schema, so `again` reads the footer a second time. */
-	again.fault = r.fault;
-	for (id = 0; !again.fault && find_field(&again, ROW_GROUPS, &id, &type);)
-		check_groups(&again, type, &leaves);
+	/* The row groups may come before the schema, so `second` reads the footer a second time. */
+	second.fault = r.fault;
+	for (id = 0; !second.fault && find_field(&second, ROW_GROUPS, &id, &type);)
+		check_groups(&second, type, &leaves);
 	free(leaves.all);
-	*fault = again.fault;
-	return !again.fault ? FOOTER_GOOD : again.encrypted ? FOOTER_ENCRYPTED : FOOTER_DAMAGED;
+	*fault = second.fault;
+	return !second.fault ? FOOTER_GOOD : second.encrypted ? FOOTER_ENCRYPTED : FOOTER_DAMAGED;
 }

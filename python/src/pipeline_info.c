@@ -195,17 +195,17 @@ PyObject *pipeline_counters(PyObject *object, PyObject *unused)
 PyObject *pipeline_spans(PyObject *object, PyObject *unused)
 {
 	struct stk_pipeline *p = pipeline_peek((struct pipeline_object *)object);
-	const size_t room = p ? stk_pipeline_spans(p, NULL, 0) : 0;
-	struct stk_span *spans = p ? PyMem_Calloc(room + 1, sizeof(*spans)) : NULL;
+	const size_t capacity = p ? stk_pipeline_spans(p, NULL, 0) : 0;
+	struct stk_span *spans = p ? PyMem_Calloc(capacity + 1, sizeof(*spans)) : NULL;
 	PyObject *result = NULL;
 	size_t n;
 
 	(void)unused;
 	if (!spans)
 		return p ? PyErr_NoMemory() : NULL;
-	n = stk_pipeline_spans(p, spans, room);
+	n = stk_pipeline_spans(p, spans, capacity);
 	result = PyList_New(0);
-	for (size_t i = 0; result && i < (n < room ? n : room); i++) {
+	for (size_t i = 0; result && i < (n < capacity ? n : capacity); i++) {
 		const struct stk_span *s = &spans[i];
 		PyObject *span = Py_BuildValue("siiLiiLL", s->name, (int)s->stage, (int)s->thread, (long long)s->batch, (int)s->first,
 			(int)s->count, (long long)s->begin_ns, (long long)s->end_ns);

@@ -180,8 +180,8 @@ static bool take_array(struct fed *fed, PyObject *items, Py_ssize_t i, const cha
 	return core_tensor_from(out, view, layout);
 }
 
-/* Acquires one buffer whose first axis must count `given` samples, and describes each sample in `out`. On failure, returns false with an exception set. */
-static bool take_whole(struct fed *fed, PyObject *items, Py_ssize_t given, const char *layout, struct stk_tensor *out)
+/* Acquires one buffer whose first axis must have `count` samples, and describes each sample in `out`. On failure, returns false with an exception set. */
+static bool take_whole(struct fed *fed, PyObject *items, Py_ssize_t count, const char *layout, struct stk_tensor *out)
 {
 	Py_buffer *view = &fed->views[fed->count];
 	Py_buffer sample;
@@ -190,8 +190,8 @@ static bool take_whole(struct fed *fed, PyObject *items, Py_ssize_t given, const
 	if (PyObject_GetBuffer(items, view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT) < 0)
 		return false;
 	fed->count++;
-	if (view->ndim < 1 || view->shape[0] != given) {
-		PyErr_Format(PyExc_ValueError, "the first axis of the array must have extent %zd, one for each sample", given);
+	if (view->ndim < 1 || view->shape[0] != count) {
+		PyErr_Format(PyExc_ValueError, "the first axis of the array must have extent %zd, one for each sample", count);
 		return false;
 	}
 	sample = *view;
@@ -199,28 +199,28 @@ static bool take_whole(struct fed *fed, PyObject *items, Py_ssize_t given, const
 	sample.shape++;
 	if (!core_tensor_from(&out[0], &sample, layout))
 		return false;
-	bytes = view->len / given;
-	for (Py_ssize_t i = 1; i < given; i++) {
+	bytes = view->len / count;
+	for (Py_ssize_t i = 1; i < count; i++) {
 		out[i] = out[0];
 		out[i].data = (char *)out[0].data + i * bytes;
 	}
 	return true;
 }
 
-static bool take_arrays(PyObject *layouts, PyObject *outputs, Py_ssize_t given, Py_ssize_t room, struct fed *fed, struct stk_feed *feed)
+static bool take_arrays(PyObject *layouts, PyObject *outputs, Py_ssize_t count, Py_ssize_t capacity, struct fed *fed, struct stk_feed *feed)
 {
 	for (Py_ssize_t k = 0; k < PyTuple_Size(layouts); k++) {
 		const char *layout = core_text_of(PyTuple_GetItem(layouts, k));
 		PyObject *items = layout ? PySequence_GetItem(outputs, k) : NULL;
-		bool ok = items && PySequence_Size(items) == given;
+		bool ok = items && PySequence_Size(items) == count;
 
 		if (items && !ok && !PyErr_Occurred())
-			PyErr_Format(PyExc_ValueError, "%zd samples in output %zd, %zd in output 0", PySequence_Size(items), k, given);
-		if (ok && given && !PyList_Check(items) && PyObject_CheckBuffer(items))
-			ok = take_whole(fed, items, given, layout, &feed->tensors[k * room]);
+			PyErr_Format(PyExc_ValueError, "%zd samples in output %zd, %zd in output 0", PySequence_Size(items), k, count);
+		if (ok && count && !PyList_Check(items) && PyObject_CheckBuffer(items))
+			ok = take_whole(fed, items, count, layout, &feed->tensors[k * capacity]);
 		else
-			for (Py_ssize_t i = 0; ok && i < given; i++)
-				ok = take_array(fed, items, i, layout, &feed->tensors[k * room + i]);
+			for (Py_ssize_t i = 0; ok && i < count; i++)
+				ok = take_array(fed, items, i, layout, &feed->tensors[k * capacity + i]);
 		Py_XDECREF(items); /* the buffers keep their arrays alive */
 		if (!ok)
 			return false;
@@ -264,15 +264,15 @@ static Py_ssize_t exception_to_drop(PyObject *errors, const struct stk_feed_requ
 	enum { N = KEPT_EXCEPTIONS };
 	int64_t epochs[N + 1], batches[N + 1], positions[N + 1];
 	Py_ssize_t most = 0, drop = 0;
-	PyObject *kept = PyList_AsTuple(errors); /* the consumer may remove entries of the list at the same time */
+	PyObject *entries = PyList_AsTuple(errors); /* the consumer may remove entries of the list at the same time */
 
-	for (Py_ssize_t i = 0; kept && i < N; i++) {
-		PyObject *entry = i < PyTuple_Size(kept) ? PyTuple_GetItem(kept, i) : NULL;
+	for (Py_ssize_t i = 0; entries && i < N; i++) {
+		PyObject *entry = i < PyTuple_Size(entries) ? PyTuple_GetItem(entries, i) : NULL;
 		epochs[i] = entry ? PyLong_AsLongLong(PyTuple_GetItem(entry, 0)) : -1;
 		batches[i] = entry ? PyLong_AsLongLong(PyTuple_GetItem(entry, 1)) : -1;
 		positions[i] = entry ? PyLong_AsLongLong(PyTuple_GetItem(entry, 2)) : -1;
 	}
-	Py_XDECREF(kept);
+	Py_XDECREF(entries);
 	if (PyErr_Occurred())
 		return -1;
 	epochs[N] = rq->epoch;
@@ -324,30 +324,30 @@ static const char *text_at(PyObject *tuple, Py_ssize_t i)
  * through its traceback, so the pipeline would never be freed. n: the number of descriptions. On failure, returns false with an exception set. */
 static bool drop_exceptions(struct source_object *self, Py_ssize_t n)
 {
-	PyObject *plain = PyTuple_New(n);
-	for (Py_ssize_t i = 0; plain && i < n; i++) {
+	PyObject *copies = PyTuple_New(n);
+	for (Py_ssize_t i = 0; copies && i < n; i++) {
 		PyObject *entry = PyTuple_GetItem(self->descriptions, i),
 			 *copy = PyTuple_Pack(4, PyTuple_GetItem(entry, 0), PyTuple_GetItem(entry, 1), PyTuple_GetItem(entry, 2), Py_None);
-		if (!copy || PyTuple_SetItem(plain, i, copy))
-			Py_CLEAR(plain);
+		if (!copy || PyTuple_SetItem(copies, i, copy))
+			Py_CLEAR(copies);
 	}
-	if (!plain)
+	if (!copies)
 		return false;
 	Py_DECREF(self->descriptions);
-	self->descriptions = plain;
+	self->descriptions = copies;
 	return true;
 }
 
 /* Copies the URI, id and failure of each sample from self->descriptions to the feed, if there are descriptions. `fed` then owns their texts. Moves
  * exceptions of failed samples to self->errors. On failure, returns false with an exception set. */
 static bool take_descriptions(
-	struct source_object *self, const struct stk_feed_request *rq, Py_ssize_t given, struct fed *fed, struct stk_feed *feed)
+	struct source_object *self, const struct stk_feed_request *rq, Py_ssize_t count, struct fed *fed, struct stk_feed *feed)
 {
 	const Py_ssize_t n = PyTuple_Size(self->descriptions);
 	bool failed = false;
 
-	if (n && (n != given || !feed->samples)) {
-		PyErr_Format(PyExc_ValueError, "there are descriptions of %zd samples, but the source returned %zd", n, given);
+	if (n && (n != count || !feed->samples)) {
+		PyErr_Format(PyExc_ValueError, "there are descriptions of %zd samples, but the source returned %zd", n, count);
 		return false;
 	}
 	for (Py_ssize_t i = 0; i < n; i++) {
@@ -373,43 +373,43 @@ static bool take_descriptions(
 	return true;
 }
 
-/* Fills the feed from the callable's result: for each output a sequence of arrays or one array, with at most `room` samples. The feed owns the
+/* Fills the feed from the callable's result: for each output a sequence of arrays or one array, with at most `capacity` samples. The feed owns the
  * buffers afterwards. Returns false with an exception on failure; the feed then refers to no buffer. */
 static bool fill_feed(
-	struct source_object *self, PyObject *outputs, Py_ssize_t room, const struct stk_feed_request *rq, struct stk_feed *feed)
+	struct source_object *self, PyObject *outputs, Py_ssize_t capacity, const struct stk_feed_request *rq, struct stk_feed *feed)
 {
 	const Py_ssize_t n = PyTuple_Size(self->layouts);
 	PyObject *first = PySequence_Size(outputs) == n ? PySequence_GetItem(outputs, 0) : NULL;
-	const Py_ssize_t given = first ? PySequence_Size(first) : -1;
+	const Py_ssize_t count = first ? PySequence_Size(first) : -1;
 	PyObject *layouts;
 	struct fed *fed;
 	bool ok;
 
 	Py_XDECREF(first);
-	if (given < 0 || given > room) {
+	if (count < 0 || count > capacity) {
 		if (!PyErr_Occurred())
-			PyErr_Format(PyExc_ValueError, "the source returned %zd samples, but at most %zd were asked for", given, room);
+			PyErr_Format(PyExc_ValueError, "the source returned %zd samples, but at most %zd were asked for", count, capacity);
 		return false;
 	}
-	fed = calloc(1, sizeof(*fed) + (size_t)(n * given) * sizeof(fed->views[0]));
+	fed = calloc(1, sizeof(*fed) + (size_t)(n * count) * sizeof(fed->views[0]));
 	if (!fed) {
 		PyErr_NoMemory();
 		return false;
 	}
 	layouts = Py_NewRef(self->layouts); /* acquiring a buffer may run Python code, which may replace self->layouts */
-	ok = take_arrays(layouts, outputs, given, room, fed, feed) && take_places(self, n, feed) &&
-	     take_descriptions(self, rq, given, fed, feed);
+	ok = take_arrays(layouts, outputs, count, capacity, fed, feed) && take_places(self, n, feed) &&
+	     take_descriptions(self, rq, count, fed, feed);
 	Py_DECREF(layouts);
 	if (!ok) {
 		if (feed->samples) /* clears addresses of texts that may have been freed */
-			memset(feed->samples, 0, (size_t)given * sizeof(*feed->samples));
+			memset(feed->samples, 0, (size_t)count * sizeof(*feed->samples));
 		fed_free(fed);
 		return false;
 	}
 	fed->link = self->link;
 	atomic_fetch_add(&self->link->refs, 1);
-	feed->count = (int32_t)given;
-	feed->last = self->short_is_last && given < room;
+	feed->count = (int32_t)count;
+	feed->last = self->short_is_last && count < capacity;
 	feed->release = fed_release;
 	feed->release_user = fed;
 	return true;
@@ -470,12 +470,12 @@ static PyObject *copy_inputs(const struct stk_feed_request *rq, Py_ssize_t n)
 static enum stk_status pull_with_gil(
 	struct source_object *self, const struct stk_feed_request *rq, struct stk_feed *feed, struct stk_error *err)
 {
-	const Py_ssize_t room = rq->index < 0 ? rq->count : 1;
+	const Py_ssize_t capacity = rq->index < 0 ? rq->count : 1;
 	enum stk_status status = STK_OK;
 	PyObject *items = NULL, *inputs;
 
 	link_drain(self->link);
-	inputs = copy_inputs(rq, room);
+	inputs = copy_inputs(rq, capacity);
 	if (inputs)
 		items = PyObject_CallFunction(self->pull, "LLiiLO", (long long)rq->epoch, (long long)rq->batch, (int)rq->index,
 			(int)rq->count, (long long)rq->position, inputs);
@@ -484,7 +484,7 @@ static enum stk_status pull_with_gil(
 		status = STK_END;
 	else {
 		CORE_BEGIN_LOCKED(self);
-		if (!items || !fill_feed(self, items, room, rq, feed))
+		if (!items || !fill_feed(self, items, capacity, rq, feed))
 			status = keep_exception(self, rq, err);
 		CORE_END_LOCKED();
 	}
@@ -672,15 +672,15 @@ static PyObject *source_get_layouts(PyObject *object, void *unused)
 static int source_set_layouts(PyObject *object, PyObject *value, void *unused)
 {
 	struct source_object *self = (struct source_object *)object;
-	PyObject *before = self->layouts;
+	PyObject *old = self->layouts;
 
 	(void)unused;
-	if (!value || !PyTuple_Check(value) || !before || PyTuple_Size(value) != PyTuple_Size(before)) {
+	if (!value || !PyTuple_Check(value) || !old || PyTuple_Size(value) != PyTuple_Size(old)) {
 		PyErr_SetString(PyExc_TypeError, "layouts must be a tuple of str, one for each output");
 		return -1;
 	}
 	self->layouts = Py_NewRef(value);
-	Py_DECREF(before);
+	Py_DECREF(old);
 	return 0;
 }
 
@@ -693,7 +693,7 @@ static PyObject *source_get_on_gpu(PyObject *object, void *unused)
 static int source_set_on_gpu(PyObject *object, PyObject *value, void *unused)
 {
 	struct source_object *self = (struct source_object *)object;
-	PyObject *before = self->on_gpu;
+	PyObject *old = self->on_gpu;
 
 	(void)unused;
 	if (!value || !PyBytes_Check(value)) {
@@ -701,7 +701,7 @@ static int source_set_on_gpu(PyObject *object, PyObject *value, void *unused)
 		return -1;
 	}
 	self->on_gpu = Py_NewRef(value);
-	Py_DECREF(before);
+	Py_DECREF(old);
 	return 0;
 }
 
@@ -716,7 +716,7 @@ static PyObject *source_get_descriptions(PyObject *object, void *unused)
 static int source_set_descriptions(PyObject *object, PyObject *value, void *unused)
 {
 	struct source_object *self = (struct source_object *)object;
-	PyObject *before = self->descriptions;
+	PyObject *old = self->descriptions;
 
 	(void)unused;
 	if (!value || !PyTuple_Check(value)) {
@@ -724,7 +724,7 @@ static int source_set_descriptions(PyObject *object, PyObject *value, void *unus
 		return -1;
 	}
 	self->descriptions = Py_NewRef(value);
-	Py_XDECREF(before);
+	Py_XDECREF(old);
 	return 0;
 }
 

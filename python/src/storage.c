@@ -61,15 +61,15 @@ static enum stk_status describe_exception(struct stk_error *err)
 static enum stk_status copy_answer(const struct stk_fetch_call *fetch, PyObject *answer, struct stk_error *err)
 {
 	Py_buffer view;
-	void *room;
+	void *memory;
 
 	if (PyObject_GetBuffer(answer, &view, PyBUF_SIMPLE) < 0)
 		return describe_exception(err);
-	room = stk_fetch_room(fetch, (size_t)view.len);
-	if (room && view.len)
-		memcpy(room, view.buf, (size_t)view.len);
+	memory = stk_fetch_room(fetch, (size_t)view.len);
+	if (memory && view.len)
+		memcpy(memory, view.buf, (size_t)view.len);
 	PyBuffer_Release(&view);
-	return room ? STK_OK : STK_NO_MEMORY;
+	return memory ? STK_OK : STK_NO_MEMORY;
 }
 
 static enum stk_status call_fetch(void *user, const struct stk_fetch_call *fetch, struct stk_error *err)
@@ -229,12 +229,12 @@ static PyObject *storage_read(PyObject *object, PyObject *args)
 static void take_entry(void *user, const struct stk_storage_entry *entry)
 {
 	PyGILState_STATE gil = PyGILState_Ensure();
-	PyObject *made =
+	PyObject *tuple =
 		PyErr_Occurred() ? NULL : Py_BuildValue("(yLK)", entry->path, (long long)entry->bytes, (unsigned long long)entry->tag);
 
-	if (made)
-		(void)PyList_Append(user, made);
-	Py_XDECREF(made);
+	if (tuple)
+		(void)PyList_Append(user, tuple);
+	Py_XDECREF(tuple);
 	PyGILState_Release(gil);
 }
 

@@ -64,16 +64,16 @@ static PyObject *not_dense(struct stk_batch *batch, int32_t output)
  * index). On failure, returns NULL with an exception set. */
 static PyObject *tensor_over(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-	PyObject *make = PyObject_GetAttrString((PyObject *)type, "_over");
-	PyObject *place = make ? PyObject_Call(make, args, kwargs) : NULL;
+	PyObject *over = PyObject_GetAttrString((PyObject *)type, "_over");
+	PyObject *arguments = over ? PyObject_Call(over, args, kwargs) : NULL;
 	PyObject *tensor = NULL;
 
-	if (place && (!PyTuple_Check(place) || !core_batch_get(PyTuple_GetItem(place, 0))))
+	if (arguments && (!PyTuple_Check(arguments) || !core_batch_get(PyTuple_GetItem(arguments, 0))))
 		PyErr_SetString(PyExc_TypeError, "a stoker._core.Batch is needed");
-	else if (place)
-		tensor = PyObject_Call((PyObject *)type, place, NULL);
-	Py_XDECREF(place);
-	Py_XDECREF(make);
+	else if (arguments)
+		tensor = PyObject_Call((PyObject *)type, arguments, NULL);
+	Py_XDECREF(arguments);
+	Py_XDECREF(over);
 	return tensor;
 }
 
@@ -297,16 +297,16 @@ static PyObject *tensor_get_output(PyObject *object, void *unused)
 static PyObject *tensor_become(PyObject *object, PyObject *other)
 {
 	struct tensor_object *self = (struct tensor_object *)object;
-	PyObject *before;
+	PyObject *old;
 
 	if (!core_is(other, tensor_dealloc))
 		return PyErr_Format(PyExc_TypeError, "a stoker._core.Tensor is needed");
 	CORE_BEGIN_LOCKED_PAIR(object, other);
-	before = self->batch;
+	old = self->batch;
 	memcpy(&self->batch, &((struct tensor_object *)other)->batch, sizeof(*self) - offsetof(struct tensor_object, batch));
 	Py_XINCREF(self->batch);
 	CORE_END_LOCKED_PAIR();
-	Py_XDECREF(before);
+	Py_XDECREF(old);
 	return Py_NewRef(Py_None);
 }
 

@@ -41,59 +41,59 @@ static int visit_leaf(struct parts *p, PyObject *leaf, PyObject *container, PyOb
 static PyObject *visit_items(struct parts *p, PyObject *items)
 {
 	Py_ssize_t count = PySequence_Size(items);
-	PyObject *made = count < 0 ? NULL : PyList_New(count);
+	PyObject *copies = count < 0 ? NULL : PyList_New(count);
 
-	for (Py_ssize_t i = 0; made && i < count; i++)
-		PyList_SetItem(made, i, Py_NewRef(Py_None));
-	for (Py_ssize_t i = 0; made && i < count; i++) {
+	for (Py_ssize_t i = 0; copies && i < count; i++)
+		PyList_SetItem(copies, i, Py_NewRef(Py_None));
+	for (Py_ssize_t i = 0; copies && i < count; i++) {
 		PyObject *item = PySequence_GetItem(items, i), *key = PyLong_FromSsize_t(i);
 
-		if (!item || !key || visit(p, item, made, key) < 0)
-			Py_CLEAR(made);
+		if (!item || !key || visit(p, item, copies, key) < 0)
+			Py_CLEAR(copies);
 		Py_XDECREF(item);
 		Py_XDECREF(key);
 	}
-	return made;
+	return copies;
 }
 
 static int visit_list(struct parts *p, PyObject *list, PyObject *container, PyObject *key)
 {
-	PyObject *made = visit_items(p, list);
-	int failed = made ? put(container, key, made) : -1;
+	PyObject *copy = visit_items(p, list);
+	int failed = copy ? put(container, key, copy) : -1;
 
-	Py_XDECREF(made);
+	Py_XDECREF(copy);
 	return failed;
 }
 
 static int visit_dict(struct parts *p, PyObject *dict, PyObject *container, PyObject *key)
 {
-	PyObject *made = PyDict_New(), *keys = PyDict_Keys(dict);
-	Py_ssize_t count = made && keys ? PyList_Size(keys) : -1;
+	PyObject *copy = PyDict_New(), *keys = PyDict_Keys(dict);
+	Py_ssize_t count = copy && keys ? PyList_Size(keys) : -1;
 	int failed = count < 0 ? -1 : 0;
 
 	for (Py_ssize_t i = 0; !failed && i < count; i++) {
 		PyObject *name = PyList_GetItem(keys, i), *value = PyObject_GetItem(dict, name);
 
 		/* tree_put_together sets the leaves later. Setting each key now gives the copy the dict's order. */
-		if (!value || PyDict_SetItem(made, name, Py_None) < 0 || visit(p, value, made, name) < 0)
+		if (!value || PyDict_SetItem(copy, name, Py_None) < 0 || visit(p, value, copy, name) < 0)
 			failed = -1;
 		Py_XDECREF(value);
 	}
 	if (!failed)
-		failed = put(container, key, made);
+		failed = put(container, key, copy);
 	Py_XDECREF(keys);
-	Py_XDECREF(made);
+	Py_XDECREF(copy);
 	return failed;
 }
 
 /* Visits a container that `constructor` makes from a list of its children. On failure, returns -1 with an exception set. */
 static int visit_made(struct parts *p, PyObject *constructor, PyObject *children, PyObject *container, PyObject *key)
 {
-	PyObject *made = visit_items(p, children);
-	PyObject *end = made ? PyTuple_Pack(4, container, key, constructor, made) : NULL;
+	PyObject *copies = visit_items(p, children);
+	PyObject *end = copies ? PyTuple_Pack(4, container, key, constructor, copies) : NULL;
 	int failed = end ? PyList_Append(p->ends, end) : -1;
 
-	Py_XDECREF(made);
+	Py_XDECREF(copies);
 	Py_XDECREF(end);
 	return failed;
 }
@@ -145,7 +145,7 @@ static int visit(struct parts *p, PyObject *node, PyObject *container, PyObject 
 PyObject *core_tree_take_apart(PyObject *module, PyObject *args)
 {
 	struct parts p = {0};
-	PyObject *tree, *holder = NULL, *zero = NULL, *result = NULL;
+	PyObject *tree, *root = NULL, *zero = NULL, *result = NULL;
 
 	(void)module;
 	if (!PyArg_ParseTuple(args, "OOO", &tree, &p.tensor, &p.other))
@@ -154,36 +154,36 @@ PyObject *core_tree_take_apart(PyObject *module, PyObject *args)
 	p.containers = PyList_New(0);
 	p.keys = PyList_New(0);
 	p.ends = PyList_New(0);
-	holder = PyList_New(1);
+	root = PyList_New(1);
 	zero = PyLong_FromLong(0);
-	if (!p.leaves || !p.containers || !p.keys || !p.ends || !holder || !zero)
+	if (!p.leaves || !p.containers || !p.keys || !p.ends || !root || !zero)
 		goto out;
-	PyList_SetItem(holder, 0, Py_NewRef(Py_None));
-	if (visit(&p, tree, holder, zero) == 0)
-		result = Py_BuildValue("O(OOOO)", p.leaves, holder, p.containers, p.keys, p.ends);
+	PyList_SetItem(root, 0, Py_NewRef(Py_None));
+	if (visit(&p, tree, root, zero) == 0)
+		result = Py_BuildValue("O(OOOO)", p.leaves, root, p.containers, p.keys, p.ends);
 out:
 	Py_XDECREF(p.leaves);
 	Py_XDECREF(p.containers);
 	Py_XDECREF(p.keys);
 	Py_XDECREF(p.ends);
-	Py_XDECREF(holder);
+	Py_XDECREF(root);
 	Py_XDECREF(zero);
 	return result;
 }
 
 PyObject *core_tree_put_together(PyObject *module, PyObject *args)
 {
-	PyObject *holder, *containers, *keys, *ends, *made;
+	PyObject *root, *containers, *keys, *ends, *leaves;
 
 	(void)module;
-	if (!PyArg_ParseTuple(args, "(O!O!O!O!)O!", &PyList_Type, &holder, &PyList_Type, &containers, &PyList_Type, &keys, &PyList_Type,
-		    &ends, &PyList_Type, &made))
+	if (!PyArg_ParseTuple(args, "(O!O!O!O!)O!", &PyList_Type, &root, &PyList_Type, &containers, &PyList_Type, &keys, &PyList_Type,
+		    &ends, &PyList_Type, &leaves))
 		return NULL;
-	if (PyList_Size(made) != PyList_Size(keys) || PyList_Size(containers) != PyList_Size(keys))
+	if (PyList_Size(leaves) != PyList_Size(keys) || PyList_Size(containers) != PyList_Size(keys))
 		return PyErr_Format(
-			PyExc_ValueError, "a tree of %zd tensors needs as many copies, not %zd", PyList_Size(keys), PyList_Size(made));
+			PyExc_ValueError, "a tree of %zd tensors needs as many copies, not %zd", PyList_Size(keys), PyList_Size(leaves));
 	for (Py_ssize_t i = 0; i < PyList_Size(keys); i++)
-		if (put(PyList_GetItem(containers, i), PyList_GetItem(keys, i), PyList_GetItem(made, i)) < 0)
+		if (put(PyList_GetItem(containers, i), PyList_GetItem(keys, i), PyList_GetItem(leaves, i)) < 0)
 			return NULL;
 	for (Py_ssize_t i = 0; i < PyList_Size(ends); i++) {
 		PyObject *container, *key, *constructor, *children;
@@ -198,7 +198,7 @@ PyObject *core_tree_put_together(PyObject *module, PyObject *args)
 		if (failed)
 			return NULL;
 	}
-	return Py_NewRef(PyList_GetItem(holder, 0));
+	return Py_NewRef(PyList_GetItem(root, 0));
 }
 
 /* ---- groups ---- */
@@ -298,7 +298,7 @@ static int read_by_attributes(PyObject *tensor, struct group_key *key, int64_t *
 {
 	PyObject *shape = PyObject_GetAttrString(tensor, "shape"), *dtype = NULL, *item = NULL;
 	int64_t extents[MOST_DIMS];
-	int fits = -1;
+	int status = -1;
 
 	if (!shape) { /* a nested tensor has no shape */
 		PyErr_Clear();
@@ -306,7 +306,7 @@ static int read_by_attributes(PyObject *tensor, struct group_key *key, int64_t *
 	}
 	key->dims = PyTuple_Size(shape);
 	if (key->dims < 0 || key->dims > MOST_DIMS) {
-		fits = key->dims < 0 ? -1 : 0;
+		status = key->dims < 0 ? -1 : 0;
 		goto out;
 	}
 	dtype = PyObject_GetAttrString(tensor, "dtype");
@@ -314,21 +314,21 @@ static int read_by_attributes(PyObject *tensor, struct group_key *key, int64_t *
 	key->dtype = (intptr_t)dtype; /* torch's dtypes live as long as torch */
 	key->item = item ? PyLong_AsLongLong(item) : -1;
 	if (key->item >= 0 && read_shape(shape, extents) == 0)
-		fits = set_extents(key, extents, rows);
+		status = set_extents(key, extents, rows);
 out:
 	Py_DECREF(shape);
 	Py_XDECREF(dtype);
 	Py_XDECREF(item);
-	return fits;
+	return status;
 }
 
 static int64_t common_divisor(int64_t a, int64_t b)
 {
 	while (b) {
-		int64_t rest = a % b;
+		int64_t remainder = a % b;
 
 		a = b;
-		b = rest;
+		b = remainder;
 	}
 	return a;
 }
@@ -402,47 +402,47 @@ PyObject *core_tree_groups(PyObject *module, PyObject *args)
 		return NULL;
 
 	const struct dlpack_exchange *table = exchange_of(type);
-	PyObject *groups = PyDict_New(), *rest = PyList_New(0);
+	PyObject *groups = PyDict_New(), *others = PyList_New(0);
 
-	if (!groups || !rest)
+	if (!groups || !others)
 		goto out;
 	for (Py_ssize_t i = 0; i < PyList_Size(indexes); i++) {
 		struct group_key key;
 		int64_t rows = 0;
 		Py_ssize_t index = PyLong_AsSsize_t(PyList_GetItem(indexes, i));
 		PyObject *leaf = index == -1 && PyErr_Occurred() ? NULL : PyList_GetItem(leaves, index);
-		int fits = -1;
+		int status = -1;
 
 		if (leaf && (PyObject *)Py_TYPE(leaf) != type)
-			fits = 0;
+			status = 0;
 		else if (leaf)
-			fits = table ? read_by_dlpack(table, leaf, &key, &rows) : read_by_attributes(leaf, &key, &rows);
-		if (fits > 0) {
+			status = table ? read_by_dlpack(table, leaf, &key, &rows) : read_by_attributes(leaf, &key, &rows);
+		if (status > 0) {
 			PyObject *group = group_of(groups, &key, align);
 
-			fits = group && add_to_group(group, leaf, index, rows) == 0 ? 1 : -1;
-		} else if (fits == 0 && append(rest, index) < 0) {
-			fits = -1;
+			status = group && add_to_group(group, leaf, index, rows) == 0 ? 1 : -1;
+		} else if (status == 0 && append(others, index) < 0) {
+			status = -1;
 		}
-		if (fits < 0)
+		if (status < 0)
 			goto out;
 	}
 
 	PyObject *values = PyDict_Values(groups);
 
-	result = values ? Py_BuildValue("NO", values, rest) : NULL;
+	result = values ? Py_BuildValue("NO", values, others) : NULL;
 out:
 	Py_XDECREF(groups);
-	Py_XDECREF(rest);
+	Py_XDECREF(others);
 	return result;
 }
 
 PyObject *core_tree_assign(PyObject *module, PyObject *args)
 {
-	PyObject *made, *members, *copies;
+	PyObject *leaves, *members, *copies;
 
 	(void)module;
-	if (!PyArg_ParseTuple(args, "O!O!O!", &PyList_Type, &made, &PyList_Type, &members, &PyTuple_Type, &copies))
+	if (!PyArg_ParseTuple(args, "O!O!O!", &PyList_Type, &leaves, &PyList_Type, &members, &PyTuple_Type, &copies))
 		return NULL;
 	if (PyList_Size(members) != PyTuple_Size(copies))
 		return PyErr_Format(PyExc_ValueError, "%zd copies for %zd tensors", PyTuple_Size(copies), PyList_Size(members));
@@ -451,7 +451,7 @@ PyObject *core_tree_assign(PyObject *module, PyObject *args)
 
 		if (at == -1 && PyErr_Occurred())
 			return NULL;
-		if (at >= 0 && PyList_SetItem(made, at, Py_NewRef(PyTuple_GetItem(copies, i))) < 0)
+		if (at >= 0 && PyList_SetItem(leaves, at, Py_NewRef(PyTuple_GetItem(copies, i))) < 0)
 			return NULL;
 	}
 	Py_RETURN_NONE;
