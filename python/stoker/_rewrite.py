@@ -201,14 +201,14 @@ class _Rewriter(ast.NodeTransformer):
             for s in body:
                 found.update(writes(s))
         names = sorted(first.keys() | second.keys(), key=lambda n: first.get(n, 0) or second[n])
-        places: dict[str, tuple[int, int]] = {}
+        targets: dict[str, tuple[int, int]] = {}
         leaves = _leaves(node.body) or _leaves(node.orelse)
         for i, body in enumerate((node.body, node.orelse)):
             found, odd = _assigned_parts(body, {n: 0 for n in names})
             leaves = leaves or odd
-            for place, line in found.items():
-                lines = places.get(place, (0, 0))
-                places[place] = (line, lines[1]) if i == 0 else (lines[0], line)
+            for target, line in found.items():
+                lines = targets.get(target, (0, 0))
+                targets[target] = (line, lines[1]) if i == 0 else (lines[0], line)
         for name in names:
             if name in self.globals[-1]:
                 leaves = leaves or f"the assignment to the global variable {name!r} in line {first.get(name, 0) or second[name]}"
@@ -218,8 +218,8 @@ class _Rewriter(ast.NodeTransformer):
             for n in names
             if n not in self.globals[-1]
         ]
-        spec += [(place, *lines, READ) for place, lines in places.items()]
-        return self._branches(node, spec, [f"lambda: {place}" for place in places], leaves)
+        spec += [(target, *lines, READ) for target, lines in targets.items()]
+        return self._branches(node, spec, [f"lambda: {target}" for target in targets], leaves)
 
     def _branches(self, node: ast.If, spec: list[tuple[str, int, int, int]], peeks: list[str], leaves: str) -> list[ast.stmt]:
         self.count += 1

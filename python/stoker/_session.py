@@ -126,9 +126,9 @@ class Session:
         """Returns how many of the first `first` planned samples of a batch are good. Only for the batch that was taken last."""
         if len(batch) == batch.planned:
             return min(first, len(batch))
-        places = [(*batch.sample(i)[:2], True) for i in range(len(batch))]
-        places += [(e.epoch - self._first_epoch, e.sample, False) for e in self._bad_of(batch)]
-        return sum(good for _, _, good in sorted(places)[:first])
+        samples = [(*batch.sample(i)[:2], True) for i in range(len(batch))]
+        samples += [(e.epoch - self._first_epoch, e.sample, False) for e in self._bad_of(batch)]
+        return sum(good for _, _, good in sorted(samples)[:first])
 
     def _bad_of(self, batch: _core.Batch) -> list[StokerError]:
         """Returns the errors of the bad samples of `batch`, which must be the batch that was taken last."""

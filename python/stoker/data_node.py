@@ -286,15 +286,15 @@ def arithmetic(op: str, *operands: Any) -> DataNode:
 
 def _expand(node: DataNode, keys: list[Any]) -> list[Any]:
     """Replaces an Ellipsis in a subscript by full ranges. Raises InvalidArgumentError for a second Ellipsis, or if the number of dimensions is not known."""
-    at = [i for i, k in enumerate(keys) if k is Ellipsis]
-    if not at:
+    ellipses = [i for i, k in enumerate(keys) if k is Ellipsis]
+    if not ellipses:
         return keys
     ndim = node._builder.describe(node.ref)[1]
-    if len(at) > 1 or ndim < 0:
-        why = "there is more than one" if len(at) > 1 else "the number of dimensions is not known here"
+    if len(ellipses) > 1 or ndim < 0:
+        why = "there is more than one" if len(ellipses) > 1 else "the number of dimensions is not known here"
         raise InvalidArgumentError(f"'...' in a subscript at {users_line()}: {why}")
     fill = [slice(None)] * (ndim - sum(not isinstance(k, _NewAxis) for k in keys) + 1)
-    return keys[: at[0]] + fill + keys[at[0] + 1 :]
+    return keys[: ellipses[0]] + fill + keys[ellipses[0] + 1 :]
 
 
 class _Bounds:

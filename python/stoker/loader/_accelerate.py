@@ -34,19 +34,19 @@ class Counting(Protocol):
     def _samples_of_last_step(self) -> int: ...
 
 
-def reported(asked: AcceleratorAnswers, loader: Counting, epoch: Batches) -> Batches:
-    """Returns an iterator over the epoch. If the program has made an Accelerator, the iterator registers `asked` with Accelerate and sets its attributes;
+def reported(answers: AcceleratorAnswers, loader: Counting, epoch: Batches) -> Batches:
+    """Returns an iterator over the epoch. If the program has made an Accelerator, the iterator registers `answers` with Accelerate and sets its attributes;
     otherwise it is `epoch` itself."""
     state = getattr(sys.modules.get("accelerate.state"), "GradientState", None)
-    return epoch if state is None or not state._shared_state else _Reporting(state(), asked, loader, epoch)
+    return epoch if state is None or not state._shared_state else _Reporting(state(), answers, loader, epoch)
 
 
 class _Reporting:
     """Iterates over an epoch, and is registered with Accelerate from the first batch until the epoch ends or the program drops the iterator. A generator could
     not do this: an error would end it, and a second thread would get Python's message about generators instead of the Loader's."""
 
-    def __init__(self, state: Any, asked: AcceleratorAnswers, loader: Counting, epoch: Batches) -> None:
-        self._state, self._asked, self._loader, self._epoch = state, asked, loader, epoch
+    def __init__(self, state: Any, answers: AcceleratorAnswers, loader: Counting, epoch: Batches) -> None:
+        self._state, self._asked, self._loader, self._epoch = state, answers, loader, epoch
         self._lock = threading.Lock()
         self._remove: weakref.finalize[Any, Any] | None = None
 

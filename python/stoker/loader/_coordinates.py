@@ -105,8 +105,8 @@ class Coordinates:
         else:
             low, high = self._edges(v)
             xs, ys = zip(*(moved(px, py) for px in (low[0], high[0]) for py in (low[1], high[1])), strict=True)
-            for axis, places in ((0, xs), (1, ys)):
-                self._set_edges(v, axis, _least(places), -_least([-p for p in places]))
+            for axis, corners in ((0, xs), (1, ys)):
+                self._set_edges(v, axis, _least(corners), -_least([-p for p in corners]))
         self.values.copy_(v)
         self.clamp()
 

@@ -39,13 +39,13 @@ def _naming(kinds: Sequence[tuple[str, bool]]) -> str:
 def advice(parts: Sequence[Any]) -> str:
     """Returns advice to append to the error for a Dataset's first sample, if its first part was refused as an image; "" if there is no advice."""
     first = parts[0]
-    place = next((k for k, part in enumerate(parts) if k and _looks_like_image(part)), 0)
+    index = next((k for k, part in enumerate(parts) if k and _looks_like_image(part)), 0)
     array = hasattr(first, "dtype") and hasattr(first, "ndim")
-    if place and (not array or first.ndim < 2):
-        named = _naming([("picture" if k == place else f"value{k}", k == place) for k in range(len(parts))])
+    if index and (not array or first.ndim < 2):
+        named = _naming([("picture" if k == index else f"value{k}", k == index) for k in range(len(parts))])
         return (
             f"the first value of a sample is its image, unless fields names all values in order, and gives the kind 'Image' to one that is not called 'image'; "
-            f"value {place} (counted from 0) looks like an image: {named}"
+            f"value {index} (counted from 0) looks like an image: {named}"
         )
     if array and first.ndim > 3:
         return _CLIPS

@@ -401,7 +401,7 @@ class Run:
     def load(self, state: Saved) -> None:
         """Sets the position from a saved state of the same data. Raises StateError for other states, and then keeps the old position and the drawn ids."""
         self.source.check_loadable()
-        place, seed, ids = self.position(), self.spec.seed, self.ids
+        old_position, seed, ids = self.position(), self.spec.seed, self.ids
         own_seed, one_epoch = self.source.pipeline_seed(), self.source.one_epoch
         self._keep_data()
         data, drawn = self.data, self._drawn_order()
@@ -415,7 +415,7 @@ class Run:
             self._go_on_with(seed, own_seed)
             self._keep_drawn_order(*drawn)
             self.source.one_epoch = one_epoch
-            self.epoch, self.resumed, self.ids, self.data = place["epoch"], place["pipeline"], ids, data
+            self.epoch, self.resumed, self.ids, self.data = old_position["epoch"], old_position["pipeline"], ids, data
             self.unchecked, self.inside = None, False
             raise
 

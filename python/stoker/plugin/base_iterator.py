@@ -164,24 +164,24 @@ class EpochIterator:
         """Sets the iterator's counters from the states to which its pipelines were restored. Raises InvalidArgumentError if these were saved after different
         batches."""
         states = [session.restored or {"epoch": 0, "consumed": 0} for session in self._sessions]
-        places = {self._delivered(k, state) for k, state in enumerate(states)}
-        if len(places) > 1:
+        delivered = {self._delivered(k, state) for k, state in enumerate(states)}
+        if len(delivered) > 1:
             raise InvalidArgumentError(
                 "the pipelines of an iterator were saved after different batches: restore all of them from the states that one call of checkpoints() returned"
             )
-        place = places.pop()
+        count = delivered.pop()
         if self._shards is not None:
             if self._policy is _FILL:
-                self._counter = self._shards.go_on_filled(place)
+                self._counter = self._shards.go_on_filled(count)
             else:
                 drops = self._policy is _DROP and self._shards.drops_one()
-                self._counter = self._shards.go_on(place, self._steps(self._shards) + drops)
+                self._counter = self._shards.go_on(count, self._steps(self._shards) + drops)
             self._given = self._counter
         elif self._reader is not None:
-            self._counter = self._given = self._restored = place
+            self._counter = self._given = self._restored = count
         elif self._samples >= 0:
-            self._counter = place
-            self._first_count = max(0, place - self._given * sum(p.batch_size for p in self._pipes))
+            self._counter = count
+            self._first_count = max(0, count - self._given * sum(p.batch_size for p in self._pipes))
 
     def _delivered(self, k: int, state: dict[str, Any]) -> int:
         """Returns how much pipeline k had delivered when `state` was saved: with DALI's shards, batches since the run began; with another reader, batches of

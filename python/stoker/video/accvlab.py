@@ -158,22 +158,22 @@ class _Open:
     def decode(self, paths: Sequence[str], frames: Sequence[int], as_bgr: bool) -> list[RGBFrame]:
         """Returns frame frames[k] of file paths[k] for each k. Decodes different files in parallel."""
         _check(paths, frames, self._most)
-        places: dict[str, list[int]] = {}
+        indices: dict[str, list[int]] = {}
         for k, path in enumerate(paths):
-            places.setdefault(path, []).append(k)
+            indices.setdefault(path, []).append(k)
         if self._threads.is_inherited():
             self._videos.clear()  # the parent's thread may have used these decoders when this process was forked
-        opened = {path: self.get(path) for path in places}
+        opened = {path: self.get(path) for path in indices}
 
         def read(path: str) -> list[RGBFrame]:
-            data = np.asarray(opened[path].get_frames_at([int(frames[k]) for k in places[path]]).data)
+            data = np.asarray(opened[path].get_frames_at([int(frames[k]) for k in indices[path]]).data)
             return [_frame(image, as_bgr) for image in data]
 
-        made: list[Any] = [None] * len(paths)
-        for path, images in zip(places, self._threads.get().map(read, places), strict=True):
-            for k, image in zip(places[path], images, strict=True):
-                made[k] = image
-        return made
+        decoded: list[Any] = [None] * len(paths)
+        for path, images in zip(indices, self._threads.get().map(read, indices), strict=True):
+            for k, image in zip(indices[path], images, strict=True):
+                decoded[k] = image
+        return decoded
 
 
 def _frame(image: Any, as_bgr: bool) -> RGBFrame:

@@ -38,9 +38,9 @@ def positional(function: Callable[..., Any]) -> int:
 
 def _further(function: Callable[..., Any]) -> list[inspect.Parameter]:
     """Returns the parameters that can be passed by name, except the first two, which are the data and the augmentation's parameter."""
-    places = list(inspect.signature(function).parameters.values())
-    first = [p for p in places if p.kind in _POSITIONAL][:DATA_AND_PARAMETER]
-    return [p for p in places if p.kind in _NAMED and p not in first]
+    parameters = list(inspect.signature(function).parameters.values())
+    first = [p for p in parameters if p.kind in _POSITIONAL][:DATA_AND_PARAMETER]
+    return [p for p in parameters if p.kind in _NAMED and p not in first]
 
 
 def accepted(function: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:

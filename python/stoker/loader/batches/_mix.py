@@ -38,9 +38,9 @@ class BatchTransforms:
                 "give batch_transforms a function of (images, labels)"
             )
 
-    def __call__(self, batch: Any, place: Sequence[int]) -> Any:
-        """Returns the transformed batch. place: the numbers from which the draws are seeded."""
-        draws = random.Random(mix(*place))
+    def __call__(self, batch: Any, seeds: Sequence[int]) -> Any:
+        """Returns the transformed batch. seeds: the numbers from which the draws are seeded."""
+        draws = random.Random(mix(*seeds))
         fields = batch._asdict()
         name = _label_of(fields)
         image, label = fields["image"], fields[name]

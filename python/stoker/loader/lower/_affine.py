@@ -64,8 +64,10 @@ def _corner_distance(p: Any, q: Any, to: Any, extent: tuple[Any, Any]) -> Any:
     ends = [to, p * width + to, p * width + q * height + to, q * height + to]
     if not isinstance(ends[2], DataNode):
         return numbers.ceil(max(ends)) - numbers.floor(min(ends))
-    room: DataNode = fn.cast(math.ceil(functools.reduce(math.max, ends)) - math.floor(functools.reduce(math.min, ends)), dtype=types.INT32)
-    return room
+    distance: DataNode = fn.cast(
+        math.ceil(functools.reduce(math.max, ends)) - math.floor(functools.reduce(math.min, ends)), dtype=types.INT32
+    )
+    return distance
 
 
 def matrix_of(t: T.RandomAffine, extent: tuple[Any, Any], gate: Gate) -> tuple[DataNode, tuple[Any, Any]]:

@@ -57,9 +57,9 @@ def window_of(
             return None
         if not len(boxes):
             continue
-        scales, places = trials(t.trials)
+        scales, positions = trials(t.trials)
         new, allowed = extents_of(scales, height, width, t)
-        start = ((np.array([width, height]) - new).astype(np.float32) * places).astype(np.int64)
+        start = ((np.array([width, height]) - new).astype(np.float32) * positions).astype(np.int64)
         low, high = start[:, None].astype(boxes.dtype), (start + new)[:, None].astype(boxes.dtype)
         inside = ((low < middle) & (middle < high)).all(2)
         shared = (np.minimum(boxes[:, 2:], high) - np.maximum(boxes[:, :2], low)).clip(0).prod(2)

@@ -135,11 +135,11 @@ def _jitter_floats(node: DataNode, t: T.ColorJitter, gate: Gate, channels: int |
         return node if not changes else where(gate, node, changes[0])
     orders = list(itertools.permutations(range(len(changes))))
     drawn = fn.random.choice(len(orders))
-    for place in range(len(changes)):
-        which = fn.constant(idata=[order[place] for order in orders], shape=[len(orders)], dtype=types.INT32)[drawn]
+    for position in range(len(changes)):
+        which = fn.constant(idata=[order[position] for order in orders], shape=[len(orders)], dtype=types.INT32)[drawn]
         for number, change in enumerate(changes):
-            taken = fn.cast(which == number, dtype=types.INT32)
-            node = where(taken if gate is None else taken * gate, node, change)
+            chosen = fn.cast(which == number, dtype=types.INT32)
+            node = where(chosen if gate is None else chosen * gate, node, change)
     return node
 
 

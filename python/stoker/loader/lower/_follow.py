@@ -190,10 +190,10 @@ class Followers:
         self.extent = (window[2], window[3])
         return node
 
-    def crop_and_pad(self, node: DataNode, t: T.FixedSizeCrop, place: Extent, part: Extent, cut: DataNode) -> DataNode:
-        """Cuts out a window of t.size pixels. place: the window's top and left in the image. part: height and width of the part that the image covers; the rest
+    def crop_and_pad(self, node: DataNode, t: T.FixedSizeCrop, start: Extent, size: Extent, cut: DataNode) -> DataNode:
+        """Cuts out a window of t.size pixels. start: the window's top and left in the image. size: height and width of the part that the image covers; the rest
         is filled. cut: a node that is not 0 if the window leaves out a part of the image."""
-        (top, left), (height, width) = place, part
+        (top, left), (height, width) = start, size
         node = self._window_around(node, t, (0 - top, 0 - left), (top + t.size[0], left + t.size[1]))
         columns = [self._column(n) for n in (top, left, height, width)]
         self.moves.append(Crop(*columns))
@@ -228,8 +228,8 @@ class Followers:
         numbers of pixels of the image and of the window."""
         last = math.max(extent - wanted, 0) if isinstance(extent, DataNode) else max(extent - wanted, 0)
         draw = fn.random.uniform(range=[0.0, 1.0])
-        place: DataNode = fn.cast(math.min(math.floor(draw * (last + 1)), last), dtype=types.INT32)
-        return place
+        index: DataNode = fn.cast(math.min(math.floor(draw * (last + 1)), last), dtype=types.INT32)
+        return index
 
     def _window(self, node: DataNode, anchor: DataNode, shape: Any) -> DataNode:
         def cut(image: DataNode) -> DataNode:

@@ -63,8 +63,8 @@ class _Choice(_Group):
 @rule_for(T.RandomOrder)
 class _Order(_Group):
     def lowered(self, image: Image, gate: Gate) -> Image:
-        """First applies the transforms whose place in the order does not matter. Then, for each place in the order, adds the operators of all other transforms,
-        with gates that let only one of them change a sample: the one that the sample's random permutation has at this place."""
+        """First applies the transforms whose position in the order does not matter. Then, for each position in the order, adds the operators of all other
+        transforms, with gates that let only one of them change a sample: the one that the sample's random permutation has at this position."""
         in_random_order = self.t.in_random_order()
         shuffled = [part for part in self.parts if any(part.t is s for s in in_random_order)]
         for part in self.parts:
@@ -74,8 +74,8 @@ class _Order(_Group):
             return image
         orders = list(itertools.permutations(range(len(shuffled))))
         drawn = fn.random.choice(len(orders))
-        for place in range(len(shuffled)):
-            which = fn.constant(idata=[order[place] for order in orders], shape=[len(orders)], dtype=types.INT32)[drawn]
+        for position in range(len(shuffled)):
+            which = fn.constant(idata=[order[position] for order in orders], shape=[len(orders)], dtype=types.INT32)[drawn]
             for number, part in enumerate(shuffled):
                 taken = fn.cast(which == number, dtype=types.INT32)
                 image = part.apply(image, taken if gate is None else taken * gate)

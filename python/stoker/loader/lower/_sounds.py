@@ -152,8 +152,8 @@ def _masked(node: DataNode, axis: int, param: float, p: float, fill: DataNode | 
     most = math.min(param, math.floor(extent * p)) if p < 1 else param
     width = fn.random.uniform(range=(0.0, 1.0)) * most
     start = math.floor(fn.random.uniform(range=(0.0, 1.0)) * (extent - width))
-    place = {"anchor": fn.reshape(start, shape=[1]), "shape": fn.reshape(math.floor(width), shape=[1])}
-    return fn.erase(node, axes=[axis], fill_value=fill, **place)
+    region = {"anchor": fn.reshape(start, shape=[1]), "shape": fn.reshape(math.floor(width), shape=[1])}
+    return fn.erase(node, axes=[axis], fill_value=fill, **region)
 
 
 def _masking(step: Any, sound: Sound) -> Sound:

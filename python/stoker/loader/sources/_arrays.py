@@ -194,12 +194,12 @@ def _of_cifar(paths: Sequence[Path]) -> Arrays:
 def _cifar_files(folder: Path, split: str) -> list[Path]:
     """Returns the paths of CIFAR's pickles of one split. They may lie in the folder, or in the subfolder that the archive creates. Returns [] if neither holds
     CIFAR. If only the other split was copied, the paths do not exist."""
-    for place in (folder, *(folder / pickles for pickles, _ in _CIFAR.values())):
+    for candidate in (folder, *(folder / pickles for pickles, _ in _CIFAR.values())):
         names = [f"data_batch_{k}" for k in range(1, 6)] if split == "train" else ["test_batch"]
-        if (place / "data_batch_1").is_file() or (place / "test_batch").is_file():
-            return [place / n for n in names]
-        if (place / "meta").is_file() and ((place / "train").is_file() or (place / "test").is_file()):
-            return [place / split]
+        if (candidate / "data_batch_1").is_file() or (candidate / "test_batch").is_file():
+            return [candidate / n for n in names]
+        if (candidate / "meta").is_file() and ((candidate / "train").is_file() or (candidate / "test").is_file()):
+            return [candidate / split]
     return []
 
 

@@ -31,8 +31,8 @@ def refuse_divided(dataset: Any, size: int | None, shard: Shard, context: Any) -
     meeting = Meeting(group)
     meeting.say("their first samples", {"digests": json.dumps(mine)})
     received = [json.loads(text) for text in meeting.receive("their first samples", "digests", range(shard.world))]
-    for place, index in enumerate(ids):
-        for parts in zip(*(digests[place] for digests in received), strict=False):
+    for position, index in enumerate(ids):
+        for parts in zip(*(digests[position] for digests in received), strict=False):
             if _UNKNOWN in parts or len(set(parts)) == 1:
                 continue
             other = next(rank for rank, part in enumerate(parts) if part != parts[0])

@@ -261,13 +261,13 @@ class Robots:
             )
         wanted = np.concatenate([np.arange(e.begin, e.end) for e in self.episodes])
         episode = np.repeat([e.number for e in self.episodes], lengths)
-        place = np.arange(len(wanted)) - np.repeat(self._begins, lengths)
-        for name, want in (("index", wanted), ("episode_index", episode), ("frame_index", place)):
+        frame = np.arange(len(wanted)) - np.repeat(self._begins, lengths)
+        for name, want in (("index", wanted), ("episode_index", episode), ("frame_index", frame)):
             differs = np.flatnonzero(rows[name] != want)
             if len(differs):
                 k = differs[0]
                 raise CorruptError(
-                    f"{self.root}: frame {place[k]} of episode {episode[k]} has the {name} {rows[name][k]}, and meta says {want[k]}: the rows are in "
+                    f"{self.root}: frame {frame[k]} of episode {episode[k]} has the {name} {rows[name][k]}, and meta says {want[k]}: the rows are in "
                     "another order, "
                     "or of another data set"
                 )
@@ -276,13 +276,13 @@ class Robots:
         if len(wrong):
             k = wrong[0]
             raise CorruptError(
-                f"{self.root}: frame {place[k]} of episode {episode[k]} has the timestamp {times[k]}, which is no time from 0 on"
+                f"{self.root}: frame {frame[k]} of episode {episode[k]} has the timestamp {times[k]}, which is no time from 0 on"
             )
         unknown = np.flatnonzero(~np.isin(rows["task_index"], list(self.tasks)))
         if len(unknown):
             k = unknown[0]
             raise CorruptError(
-                f"{self.root}: frame {place[k]} of episode {episode[k]} has the task_index {rows['task_index'][k]}, and meta/tasks has no such task"
+                f"{self.root}: frame {frame[k]} of episode {episode[k]} has the task_index {rows['task_index'][k]}, and meta/tasks has no such task"
             )
 
     def _check_spans(self, key: str) -> None:
@@ -406,16 +406,16 @@ class Robots:
         pads = (wanted < low[:, None]) | (wanted > high[:, None])
         return np.clip(wanted, low[:, None], high[:, None]), pads
 
-    def _decoded(self, key: str, column: Any, place: int) -> Any:
-        """Decodes the image in row `place` of a table's column, and returns it as uint8, (C, H, W). Raises CorruptError if the row has no image."""
+    def _decoded(self, key: str, column: Any, frame: int) -> Any:
+        """Decodes the image in row `frame` of a table's column, and returns it as uint8, (C, H, W). Raises CorruptError if the row has no image."""
         from stoker._image import imdecode, imread
 
-        value = column[int(place)]
+        value = column[int(frame)]
         data = value["bytes"] if isinstance(value, Mapping) else value
         if data is None:
             path = value["path"] if isinstance(value, Mapping) else None
             if not path:
-                raise CorruptError(f"{self.root}: frame {int(place)} has no image in {key!r}")
+                raise CorruptError(f"{self.root}: frame {int(frame)} has no image in {key!r}")
             image = imread(path if os.path.isabs(path) else self.root / path, adjust_orientation=False)
         else:
             image = imdecode(data, adjust_orientation=False)

@@ -448,8 +448,8 @@ class AudioSource(FileSource):
             assert audio.rate is not None
             frames = audio.frames()
             spare = fn.cast(fn.shapes(node, dtype=types.INT32)[0], dtype=types.FLOAT) - frames
-            place = {"start": 0.0, "center": 0.5}.get(audio.crop, fn.random.uniform(range=(0.0, 1.0)) if audio.crop == "random" else 0.0)
-            start = fn.cast(fn.cast(spare > 0, dtype=types.FLOAT) * spare * place, dtype=types.INT32)
+            fraction = {"start": 0.0, "center": 0.5}.get(audio.crop, fn.random.uniform(range=(0.0, 1.0)) if audio.crop == "random" else 0.0)
+            start = fn.cast(fn.cast(spare > 0, dtype=types.FLOAT) * spare * fraction, dtype=types.INT32)
             node = fn.slice(node, start=fn.reshape(start, shape=[1]), shape=[frames], axes=[0], out_of_bounds_policy="pad")
         return self.sounds.sound(node, rate), {"text": checked_text(text)}
 

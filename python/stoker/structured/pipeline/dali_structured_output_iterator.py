@@ -137,6 +137,6 @@ def _flat_indices(group: SampleDataGroup) -> list[tuple[Any, Any]]:
     return [(name, _flat_indices(field.value) if field.is_group else field.value) for name, field in group._fields.items()]
 
 
-def _nested(places: list[tuple[Any, Any]], values: list[Any]) -> dict[Any, Any]:
-    """Returns flat values as nested dicts, as SampleDataGroup.to_dictionary does. places: the result of _flat_indices."""
-    return {name: values[at] if type(at) is int else _nested(at, values) for name, at in places}
+def _nested(indices: list[tuple[Any, Any]], values: list[Any]) -> dict[Any, Any]:
+    """Returns flat values as nested dicts, as SampleDataGroup.to_dictionary does. indices: the result of _flat_indices."""
+    return {name: values[index] if type(index) is int else _nested(index, values) for name, index in indices}

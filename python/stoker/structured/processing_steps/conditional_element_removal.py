@@ -66,8 +66,8 @@ class ConditionalElementRemover(PipelineStepBase):
                 raise ValueError(f"'{path_text(path)}' is a data field, where an annotation is a group of fields")
             for name in [*self._names, self._mask]:
                 if not group.has_child(name):
-                    there = ", ".join(map(str, group.contained_top_level_field_names))
-                    raise KeyError(f"No field '{name}' in annotation at path '{path_text(path)}'; there are: {there}")
+                    known = ", ".join(map(str, group.contained_top_level_field_names))
+                    raise KeyError(f"No field '{name}' in annotation at path '{path_text(path)}'; there are: {known}")
             for name, dim in zip(self._names, self._dims, strict=True):
                 group.set_ragged(name, dim == 0)
             if self._remove_mask:

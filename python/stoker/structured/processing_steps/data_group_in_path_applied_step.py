@@ -21,8 +21,8 @@ class DataGroupInPathAppliedStep(GroupToApplyToSelectedStepBase):
         if not self._path:
             raise ValueError(f"{type(self).__name__}: the empty path is the whole tree: use the step without a wrapper")
         if not data.path_exists_and_is_data_group_field(self._path):
-            there = ", ".join(data.field_names_flat)
+            known = ", ".join(data.field_names_flat)
             raise ValueError(
-                f"{type(self).__name__}: Path {self._path} does not exist or is not a data group field. The fields are: {there}"
+                f"{type(self).__name__}: Path {self._path} does not exist or is not a data group field. The fields are: {known}"
             )
         return [self._path]

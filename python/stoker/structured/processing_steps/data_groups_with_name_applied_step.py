@@ -28,8 +28,8 @@ class DataGroupsWithNameAppliedStep(GroupToApplyToSelectedStepBase):
         for name in self._names:
             found = data.find_all_occurrences(name)
             if self._check_minimum_one_name_match and not found:
-                there = ", ".join(data.field_names_flat)
-                raise ValueError(f"{type(self).__name__}: No fields with name '{name}' found. The fields are: {there}")
+                known = ", ".join(data.field_names_flat)
+                raise ValueError(f"{type(self).__name__}: No fields with name '{name}' found. The fields are: {known}")
             for path in found:
                 if not data.path_exists_and_is_data_group_field(path):
                     raise ValueError(f"{type(self).__name__}: Field in path {path} is not a data group field")

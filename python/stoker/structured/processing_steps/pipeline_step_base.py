@@ -86,8 +86,8 @@ def find_fields(data: SampleDataGroup, name: str | int, what: str, error: type[E
     the fields in this message."""
     paths = data.find_all_occurrences(name)
     if not paths:
-        there = ", ".join(data.field_names_flat) or "none"
-        raise error(f"No occurrences of {what} found under the name '{name}', as specified in the constructor. The fields are: {there}")
+        known = ", ".join(data.field_names_flat) or "none"
+        raise error(f"No occurrences of {what} found under the name '{name}', as specified in the constructor. The fields are: {known}")
     return paths
 
 
