@@ -29,7 +29,7 @@ struct name_set {
 struct run;
 
 /* One of the listed prefixes. Its keys are listed in parts ("stretches"), which are linked in the order of their keys. */
-struct whole {
+struct listed_prefix {
 	const char *prefix;
 	struct stretch *first;
 	int64_t under_way, pages; /* number of requests in flight; number of pages that have arrived */
@@ -41,7 +41,7 @@ struct whole {
 /* A stretch: the keys after the key `after`, up to and including `until`. */
 struct stretch {
 	struct run *run;
-	struct whole *whole;
+	struct listed_prefix *listed;
 	struct stretch *right, *queued; /* right: next stretch in the order of keys; queued: next stretch in run.waiting */
 	char *after, *until;            /* after NULL: from the first key; until NULL: to the last key */
 	struct stk_text first, last;    /* smallest entry, and last key or folder, of the last page that added entries */
@@ -60,7 +60,7 @@ struct stretch {
 
 struct run {
 	struct stk_sweep *sweep;
-	struct whole *wholes;
+	struct listed_prefix *prefixes;
 	int64_t count, begun;    /* number of prefixes, and number of prefixes whose listing has begun */
 	int64_t under_way;       /* number of requests in flight */
 	struct stretch *waiting; /* stretches whose next page must be requested */
@@ -139,7 +139,7 @@ static void empty_list(struct stk_file_list *l)
 	*l = (struct stk_file_list){.sized = l->sized};
 }
 
-static void free_stretches(struct whole *w)
+static void free_stretches(struct listed_prefix *w)
 {
 	for (struct stretch *t = w->first, *right; t; t = right) {
 		right = t->right;
@@ -158,11 +158,11 @@ static void free_stretches(struct whole *w)
 	w->first = NULL;
 }
 
-static struct stretch *new_stretch(struct run *r, struct whole *w)
+static struct stretch *new_stretch(struct run *r, struct listed_prefix *w)
 {
 	struct stretch *t = stk__calloc(1, sizeof *t);
 	if (t)
-		*t = (struct stretch){.run = r, .whole = w, .objects = {.sized = true}};
+		*t = (struct stretch){.run = r, .listed = w, .objects = {.sized = true}};
 	return t;
 }
 
@@ -170,7 +170,7 @@ static struct stretch *new_stretch(struct run *r, struct whole *w)
 static bool cut_at(struct stretch *t, const char *at)
 {
 	struct run *r = t->run;
-	struct stretch *right = new_stretch(r, t->whole);
+	struct stretch *right = new_stretch(r, t->listed);
 	char *until = stk__strdup(at), *after = stk__strdup(at);
 	if (!right || !until || !after) {
 		stk__free(right);
@@ -205,7 +205,7 @@ static enum kind kind_of(int c)
 static int find_cuts(const struct stretch *t, char (*cuts)[STK_S3_LONGEST_KEY + 2], int most)
 {
 	const struct stk_sweep *s = t->run->sweep;
-	const size_t base = strlen(t->whole->prefix);
+	const size_t base = strlen(t->listed->prefix);
 	const char *first = t->first.s + base, *last = t->last.s + base;
 	size_t depth = 0;
 	int n = 0;
@@ -220,7 +220,7 @@ static int find_cuts(const struct stretch *t, char (*cuts)[STK_S3_LONGEST_KEY + 
 		if (here >= 0x80 || base + i + 1 > STK_S3_LONGEST_KEY)
 			continue; /* a byte that no ASCII character exceeds, or a cut that would be longer than a key may be */
 		for (int c = here + 1; c < 0x7f && n < most; c++) {
-			if (!t->whole->seen[c] || kind_of(c) != kind_of(here) || (*s->delimiter && c == *s->delimiter))
+			if (!t->listed->seen[c] || kind_of(c) != kind_of(here) || (*s->delimiter && c == *s->delimiter))
 				continue;
 			memcpy(cuts[n], t->last.s, base + i);
 			cuts[n][base + i] = (char)c;
@@ -235,9 +235,9 @@ static int find_cuts(const struct stretch *t, char (*cuts)[STK_S3_LONGEST_KEY + 
 static bool cut(struct stretch *t)
 {
 	struct run *r = t->run;
-	int64_t most = AT_A_TIME - r->under_way - r->n_waiting, by_pages = t->whole->pages * CUTS_A_PAGE;
+	int64_t most = AT_A_TIME - r->under_way - r->n_waiting, by_pages = t->listed->pages * CUTS_A_PAGE;
 	most = most < by_pages ? most : by_pages;
-	if (t->whole->whole_listing || r->begun < r->count || most < 1 || !t->last.length)
+	if (t->listed->whole_listing || r->begun < r->count || most < 1 || !t->last.length)
 		return true; /* without a last key all pages so far were empty, as after deletions, so it is not known where to cut */
 	char(*cuts)[STK_S3_LONGEST_KEY + 2] = stk__alloc(MOST_CUTS * sizeof *cuts);
 	if (!cuts)
@@ -264,13 +264,14 @@ static enum stk_status ask_page(struct stretch *t, struct stk_error *err)
 	const struct stk_sweep *s = t->run->sweep;
 	const bool begins = !t->token.length;
 	t->uri.length = 0;
-	stk__s3_list_uri(&t->uri, s->root, s->bucket, t->whole->prefix, s->delimiter, begins ? NULL : t->token.s, begins ? t->after : NULL);
+	stk__s3_list_uri(
+		&t->uri, s->root, s->bucket, t->listed->prefix, s->delimiter, begins ? NULL : t->token.s, begins ? t->after : NULL);
 	if (t->uri.failed)
 		return no_memory(t->run, err);
 	t->request = (struct stk_request){.uri = t->uri.s, .length = -1};
 	t->requested = true;
 	t->run->under_way++;
-	t->whole->under_way++;
+	t->listed->under_way++;
 	stk__requests_submit(&t->run->pages, &t->request);
 	return STK_OK;
 }
@@ -280,7 +281,7 @@ static enum stk_status cancel_run(struct run *r, struct stk_error *err)
 {
 	r->cancelled = true;
 	for (int64_t i = 0; i < r->begun; i++)
-		for (struct stretch *t = r->wholes[i].first; t; t = t->right)
+		for (struct stretch *t = r->prefixes[i].first; t; t = t->right)
 			if (t->requested)
 				stk__io_cancel(r->sweep->io, &t->request);
 	return stk__fail(err, STK_CANCELLED, "%s: listing it was interrupted", r->sweep->root);
@@ -296,7 +297,7 @@ static enum stk_status page_failed(struct stretch *t, struct stk_error *err)
 	bool named = strncmp(text, q->uri, n) == 0 && text[n] == ':';
 	const struct stk_sweep *sweep = t->run->sweep;
 	enum stk_status status = stk__fail(err, q->status == STK_NOT_FOUND ? STK_IO : q->status, "%s: listing %.*s://%s/%s failed: %s",
-		sweep->root, (int)strcspn(sweep->root, ":"), sweep->root, sweep->bucket, t->whole->prefix, named ? text + n + 2 : text);
+		sweep->root, (int)strcspn(sweep->root, ":"), sweep->root, sweep->bucket, t->listed->prefix, named ? text + n + 2 : text);
 	stk__free(q->error);
 	return status;
 }
@@ -314,10 +315,10 @@ static bool begin_sets(struct stretch *t)
 static enum stk_status accept_entry(
 	struct stretch *t, const char *key, bool folder, struct stk_text *previous, bool *accepted, struct stk_error *err)
 {
-	const size_t base = strlen(t->whole->prefix);
+	const size_t base = strlen(t->listed->prefix);
 	bool repeated = false;
 	*accepted = false;
-	if (strncmp(key, t->whole->prefix, base) != 0)
+	if (strncmp(key, t->listed->prefix, base) != 0)
 		return STK_OK; /* an entry of another prefix, which the store should not have sent */
 	t->disorder |= (t->after && strcmp(key, t->after) <= 0) || (previous->length && strcmp(previous->s, key) >= 0) ||
 		       (t->last.length && strcmp(key, t->last.s) <= 0);
@@ -339,7 +340,7 @@ static enum stk_status accept_entry(
 		return STK_OK;
 	for (const char *c = key + base; *c; c++)
 		if ((unsigned char)*c < 0x80)
-			t->whole->seen[(unsigned char)*c] = true;
+			t->listed->seen[(unsigned char)*c] = true;
 	t->run->sweep->entries++;
 	*accepted = true;
 	return STK_OK;
@@ -435,11 +436,11 @@ static enum stk_status take_page(struct stretch *t, struct stk_error *err)
 	stk__text_free(&p.objects);
 	stk__text_free(&p.folders);
 	stk__text_free(&p.first);
-	t->whole->pages++;
+	t->listed->pages++;
 	t->ended |= !t->token.length;
 	if (t->disorder) {
-		t->whole->whole_listing = true;
-		t->whole->spoilt |= t->whole->first->right != NULL;
+		t->listed->whole_listing = true;
+		t->listed->spoilt |= t->listed->first->right != NULL;
 		t->ended = !t->token.length; /* only the last page ends the stretch: smaller keys may follow one that exceeds `until` */
 	}
 	return status;
@@ -447,7 +448,7 @@ static enum stk_status take_page(struct stretch *t, struct stk_error *err)
 
 /* ---- the run ---- */
 
-static enum stk_status begin_whole(struct run *r, struct whole *w, struct stk_error *err)
+static enum stk_status begin_prefix(struct run *r, struct listed_prefix *w, struct stk_error *err)
 {
 	w->first = new_stretch(r, w);
 	return w->first ? ask_page(w->first, err) : no_memory(r, err);
@@ -464,10 +465,10 @@ static struct stretch *next_waiting(struct run *r)
 }
 
 /* Removes the stretches of a prefix from the list of those that wait for their next request. */
-static void drop_waiting(struct run *r, const struct whole *w)
+static void drop_waiting(struct run *r, const struct listed_prefix *w)
 {
 	for (struct stretch **at = &r->waiting; *at;) {
-		if ((*at)->whole == w) {
+		if ((*at)->listed == w) {
 			*at = (*at)->queued;
 			r->n_waiting--;
 		} else {
@@ -484,7 +485,7 @@ static enum stk_status begin_more(struct run *r, struct stk_error *err)
 		if (t)
 			status = ask_page(t, err);
 		else if (r->begun < r->count)
-			status = begin_whole(r, &r->wholes[r->begun++], err);
+			status = begin_prefix(r, &r->prefixes[r->begun++], err);
 		else
 			break;
 	}
@@ -493,22 +494,23 @@ static enum stk_status begin_more(struct run *r, struct stk_error *err)
 
 /* Passes the entries of a complete prefix to the caller, and frees them: stretch by stretch in the order of keys, and of each stretch first the objects and
  * then the folders. */
-static enum stk_status add_to_list(struct run *r, struct whole *w, struct stk_error *err)
+static enum stk_status add_to_list(struct run *r, struct listed_prefix *w, struct stk_error *err)
 {
 	const struct stk_sweep *s = r->sweep;
 	enum stk_status status = STK_OK;
-	const int64_t which = w - r->wholes;
+	const int64_t prefix_number = w - r->prefixes;
 	for (struct stretch *t = w->first; t && !status; t = t->right) {
 		for (int64_t i = 0; i < t->objects.size && !status; i++)
-			status = s->object(s->user, which, t->objects.names + t->objects.files[i], stk__list_object(&t->objects, i), err);
+			status = s->object(
+				s->user, prefix_number, t->objects.names + t->objects.files[i], stk__list_object(&t->objects, i), err);
 		for (int64_t i = 0; i < t->folders.size && !status; i++)
-			status = s->folder(s->user, which, t->folders.names + t->folders.files[i], err);
+			status = s->folder(s->user, prefix_number, t->folders.names + t->folders.files[i], err);
 	}
 	free_stretches(w);
 	return status;
 }
 
-static bool is_complete(const struct whole *w)
+static bool is_complete(const struct listed_prefix *w)
 {
 	bool ended = true;
 	for (const struct stretch *t = w->first; t && ended; t = t->right)
@@ -516,7 +518,7 @@ static bool is_complete(const struct whole *w)
 	return ended;
 }
 
-static void forget(struct run *r, struct whole *w)
+static void forget(struct run *r, struct listed_prefix *w)
 {
 	for (struct stretch *t = w->first; t; t = t->right)
 		r->sweep->entries -= t->objects.size + t->folders.size;
@@ -528,14 +530,14 @@ static void forget(struct run *r, struct whole *w)
  * its entries to the caller. A spoilt prefix begins again when its requests have ended. */
 static enum stk_status continue_stretch(struct run *r, struct stretch *t, struct stk_error *err)
 {
-	struct whole *w = t->whole;
+	struct listed_prefix *w = t->listed;
 	if (w->spoilt)
 		drop_waiting(r, w);
 	if (w->spoilt && w->under_way)
 		return STK_OK;
 	if (w->spoilt) {
 		forget(r, w);
-		return begin_whole(r, w, err);
+		return begin_prefix(r, w, err);
 	}
 	if (!t->ended)
 		return cut(t) ? ask_page(t, err) : no_memory(r, err);
@@ -565,7 +567,7 @@ static enum stk_status run_all(struct run *r, struct stk_error *err)
 		}
 		t->requested = false;
 		r->under_way--;
-		t->whole->under_way--;
+		t->listed->under_way--;
 		enum stk_status page = take_page(t, &why);
 		report_progress(r);
 		if (!page && !status)
@@ -583,16 +585,16 @@ static enum stk_status run_all(struct run *r, struct stk_error *err)
 
 enum stk_status stk__sweep(struct stk_sweep *s, const char *const *prefixes, int64_t count, struct stk_error *err)
 {
-	struct run r = {.sweep = s, .count = count, .wholes = stk__calloc((size_t)count, sizeof *r.wholes)};
-	if (!r.wholes)
+	struct run r = {.sweep = s, .count = count, .prefixes = stk__calloc((size_t)count, sizeof *r.prefixes)};
+	if (!r.prefixes)
 		return no_memory(&r, err);
 	for (int64_t i = 0; i < count; i++)
-		r.wholes[i].prefix = prefixes[i];
+		r.prefixes[i].prefix = prefixes[i];
 	stk__requests_init(&r.pages, s->io);
 	enum stk_status status = run_all(&r, err);
 	for (int64_t i = 0; i < count; i++)
-		free_stretches(&r.wholes[i]);
-	stk__free(r.wholes);
+		free_stretches(&r.prefixes[i]);
+	stk__free(r.prefixes);
 	stk__requests_destroy(&r.pages);
 	return status;
 }

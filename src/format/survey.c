@@ -35,7 +35,7 @@ struct stk_survey {
 	pthread_cond_t opened_cond;
 	struct stk_samples table;
 	struct stk_survey_plan plan;
-	int32_t *search_index; /* [tar]: its index in `search_order`, which is called a turn */
+	int32_t *search_index; /* [tar]: its index in `search_order` */
 	struct searched_tar *search_order;
 	struct stk_window window;
 	struct stk_collect *collect; /* collects the samples of the tar that is being searched */
@@ -131,7 +131,7 @@ static bool is_cancelled(void *user)
 	return atomic_load(&((struct stk_survey *)user)->stop);
 }
 
-static enum stk_status open_turn(struct stk_survey *s, struct searched_tar *t, struct stk_object *object)
+static enum stk_status open_searched(struct stk_survey *s, struct searched_tar *t, struct stk_object *object)
 {
 	const char *path = s->table.archives[t->tar];
 	const struct stk_archive_watch watch = {.notice = take_notice, .user = s};
@@ -163,7 +163,7 @@ static void *open_tars(void *user)
 		struct searched_tar *t = &s->search_order[i];
 		struct stk_object object = {.size = -1};
 		pthread_mutex_unlock(&s->lock);
-		enum stk_status status = open_turn(s, t, &object);
+		enum stk_status status = open_searched(s, t, &object);
 		pthread_mutex_lock(&s->lock);
 		struct stk_stretch *stretch = &s->window.tars[i];
 		*stretch = (struct stk_stretch){
@@ -185,10 +185,10 @@ static void *open_tars(void *user)
  * caller must be notified. Call with the lock held. */
 static bool publish(struct stk_survey *s, int64_t samples)
 {
-	int32_t tar = s->window.at;
+	int32_t index = s->window.at;
 	for (int64_t i = s->known.samples; i < samples; i++)
 		for (int32_t k = 0; i >= s->plan.first && k < s->table.parts_each; k++)
-			stk__survey_window_expect(&s->window, tar, &s->table.parts[i * s->table.parts_each + k]);
+			stk__survey_window_expect(&s->window, index, &s->table.parts[i * s->table.parts_each + k]);
 	s->known.samples = samples;
 	bool notify = s->wanted && (s->known.all || samples >= s->wanted);
 	if (notify) {
@@ -244,7 +244,7 @@ static enum stk_status search(struct stk_survey *s, struct searched_tar *t, stru
 	return STK_OK;
 }
 
-static enum stk_status search_turn(struct stk_survey *s, struct searched_tar *t, struct stk_error *err)
+static enum stk_status search_tar(struct stk_survey *s, struct searched_tar *t, struct stk_error *err)
 {
 	char text[400];
 	enum stk_status status = stk__collect_begin(&s->o, t->tar, &s->table, s->components, &s->collect, err);
@@ -298,7 +298,7 @@ static void *search_tars(void *user)
 		else if ((status = t->status))
 			err = t->error;
 		else
-			status = search_turn(s, t, &err);
+			status = search_tar(s, t, &err);
 	}
 	if (!status)
 		status = stk__webdataset_check(&s->o, s->components, &err);
@@ -385,15 +385,15 @@ void stk__survey_passed(struct stk_survey *s, int64_t sample)
 	pthread_mutex_lock(&s->lock);
 	sample = sample < s->known.samples ? sample : s->known.samples;
 	if (sample > 0) {
-		int32_t tar = s->search_index[s->table.places[sample - 1].archive];
+		int32_t index = s->search_index[s->table.places[sample - 1].archive];
 		int64_t end = 0;
 		for (int32_t k = 0; k < s->table.parts_each; k++) {
 			const struct stk_sample_part *part = &s->table.parts[(sample - 1) * s->table.parts_each + k];
 			end = part->offset + part->length > end ? part->offset + part->length : end;
 		}
-		for (; s->n_released < tar; s->n_released++)
+		for (; s->n_released < index; s->n_released++)
 			stk__survey_window_sweep(&s->window, s->n_released, INT64_MAX);
-		stk__survey_window_sweep(&s->window, tar, end);
+		stk__survey_window_sweep(&s->window, index, end);
 	}
 	pthread_mutex_unlock(&s->lock);
 }
@@ -473,8 +473,8 @@ bool stk__survey_read(struct stk_survey *s, int64_t id, struct stk_request *r)
 	if (!io || r->before || r->length < 0 || (r->max_bytes && (uint64_t)r->length > r->max_bytes))
 		return false;
 	pthread_mutex_lock(&s->lock);
-	int32_t tar = s->search_index[s->table.places[id].archive], n = parts_of(s, id, r, parts);
-	struct stk_piece *piece = stk__survey_window_pin(&s->window, tar, r->offset, r->length);
+	int32_t index = s->search_index[s->table.places[id].archive], n = parts_of(s, id, r, parts);
+	struct stk_piece *piece = stk__survey_window_pin(&s->window, index, r->offset, r->length);
 	pthread_mutex_unlock(&s->lock);
 	if (!piece)
 		return false;
@@ -488,7 +488,7 @@ bool stk__survey_read(struct stk_survey *s, int64_t id, struct stk_request *r)
 		r->status = check_kept(r);
 	}
 	pthread_mutex_lock(&s->lock);
-	stk__survey_window_unpin(&s->window, tar, piece, r->offset + r->length, parts, to ? n : 0);
+	stk__survey_window_unpin(&s->window, index, piece, r->offset + r->length, parts, to ? n : 0);
 	pthread_mutex_unlock(&s->lock);
 	return to;
 }
