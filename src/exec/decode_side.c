@@ -345,7 +345,7 @@ bool stk__decode_side_is_cores(struct stk_pipeline *p, const struct stk_device_b
 		return p->config.decode == STK_DECODE_CORES;
 	end_window_if_over(p);
 	int32_t level = atomic_load_explicit(&s->level, memory_order_relaxed);
-	return progressive ? takes_progressive(p, size, level) : takes_baseline(s, b->turn.side, size);
+	return progressive ? takes_progressive(p, size, level) : takes_baseline(s, b->current.side, size);
 }
 
 int32_t stk__decode_side_share(const struct stk_pipeline *p)

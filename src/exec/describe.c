@@ -26,13 +26,13 @@ static void *take_job(struct stk_exec_worker *w, struct stk_device_batch *b, siz
 {
 	enum { PIECE = 16 << 10 };
 	size = (size + STK_CACHE_LINE - 1) / STK_CACHE_LINE * STK_CACHE_LINE;
-	if (w->jobs.batch != b || w->jobs.use != b->turn.use || w->jobs.left < size) {
+	if (w->jobs.batch != b || w->jobs.use != b->current.use || w->jobs.left < size) {
 		size_t piece = size > PIECE ? size : PIECE;
 		pthread_mutex_lock(&b->lock);
 		w->jobs.at = stk__arena_take(&b->jobs.arena, piece);
 		pthread_mutex_unlock(&b->lock);
 		w->jobs.batch = b;
-		w->jobs.use = b->turn.use;
+		w->jobs.use = b->current.use;
 		w->jobs.left = w->jobs.at ? piece : 0;
 	}
 	if (!w->jobs.at)
@@ -201,10 +201,10 @@ static uint8_t *file_memory(void *user, size_t size)
 
 void stk__file_buffer_begin(struct stk_exec_worker *w, struct stk_device_batch *b, struct stk_request *q)
 {
-	if (w->reading != b || w->reading_use != b->turn.use)
+	if (w->reading != b || w->reading_use != b->current.use)
 		w->file_buffer_left = 0;
 	w->reading = b;
-	w->reading_use = b->turn.use;
+	w->reading_use = b->current.use;
 	w->file_buffer_error.code = STK_OK;
 	q->allocate = file_memory;
 	q->allocate_user = w;
@@ -304,7 +304,7 @@ static void *take_result(const struct stk_chain_run *run, int32_t value, size_t 
 {
 	enum { MANY = 10 }; /* results are adjacent if the cores decode at least this percentage of the files */
 	struct stk_device_batch *b = run->record->device;
-	bool adjacent = spare && (b->turn.side == STK_BATCH_BY_CORES || stk__decode_side_share(run->pipeline) >= MANY);
+	bool adjacent = spare && (b->current.side == STK_BATCH_BY_CORES || stk__decode_side_share(run->pipeline) >= MANY);
 	return (void *)(adjacent ? allocate_sample(run, &b->staging, b->mirrors.staged, value, bytes, err)
 				 : stk__device_memory_take(&b->staging, bytes, err));
 }

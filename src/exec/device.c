@@ -97,9 +97,9 @@ struct stk_device_batch *stk__device_batch_take(struct stk_pipeline *p, struct s
 	p->parts.device->free_batches = b->next;
 	b->next = NULL;
 	b->record = r;
-	b->turn.k = r->k;
-	b->turn.use++;
-	b->turn.side = stk__decode_side_of_batch(p);
+	b->current.k = r->k;
+	b->current.use++;
+	b->current.side = stk__decode_side_of_batch(p);
 	b->used = true;
 	return b;
 }
@@ -236,7 +236,7 @@ void stk__device_queue(struct stk_pipeline *p, struct stk_record *r)
 
 void stk__device_submitted(struct stk_pipeline *p, struct stk_record *r)
 {
-	r->device->turn.begin_ns = stk__clock_ns();
+	r->device->current.begin_ns = stk__clock_ns();
 	append(p->parts.device, &p->parts.device->submitted, r->device);
 }
 
@@ -385,17 +385,17 @@ static void wait_for_readers(struct stk_pipeline *p, struct stk_device_batch *b)
 static void finish_submitted(struct stk_pipeline *p, struct stk_device_batch *b)
 {
 	struct stk_error err = {0};
-	stk__range_begin(p->ctx->ranges, STK_SPAN_GPU, b->turn.k); /* this range covers only the wait; the span in the trace begins with
+	stk__range_begin(p->ctx->ranges, STK_SPAN_GPU, b->current.k); /* this range covers only the wait; the span in the trace begins with
 								    * the submission */
 	enum stk_status s = wait_for(p, b, &err);
 	stk__range_end(p->ctx->ranges);
 	stk__trace_row(p, STK_ROW_GPU,
 		&(struct stk_trace_span){.kind = STK_SPAN_GPU,
-			.batch = b->turn.k,
+			.batch = b->current.k,
 			.count = b->record->count,
 			.level = (int16_t)b->record->level,
 			.stage = -1,
-			.begin_ns = b->turn.begin_ns,
+			.begin_ns = b->current.begin_ns,
 			.end_ns = stk__clock_ns()});
 	batch_done(p, b, s, &err);
 }

@@ -149,15 +149,15 @@ struct stk_device_batch {
 	struct stk_device_need need;
 	struct stk_device_verdicts gpu_verdicts;
 	struct stk_device_marks traced_events;
-	bool used;    /* true from the moment a record takes the batch until the batch is cleaned */
-	bool resting; /* true while the batch's jobs wait until no stream uses the slot; written with the pipeline's lock held */
-	struct stk_device_turn {
+	bool used;               /* true from the moment a record takes the batch until the batch is cleaned */
+	bool resting;            /* true while the batch's jobs wait until no stream uses the slot; written with the pipeline's lock held */
+	struct stk_device_turn { /* the record that uses the batch at present, or used it last */
 		enum stk_batch_side side;
 		int64_t begin_ns, k; /* time of the last submission; number of the record's batch */
 		/* number of records that have used this batch so far; identifies the present use, unlike k, which occurs again if an epoch is
 		 * abandoned */
 		int64_t use;
-	} turn;
+	} current;
 };
 
 /* A queue of batches. */

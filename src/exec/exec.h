@@ -159,13 +159,13 @@ struct stk_exec_worker {
 	struct stk_call *calls;    /* memory for the calls of one group */
 	struct stk_error error;
 	struct stk_device_batch *reading; /* the batch to whose pinned memory `file_buffer` points */
-	int64_t reading_use;  /* turn.use of that batch when `file_buffer` was taken; if it has changed, `file_buffer` is not valid */
+	int64_t reading_use;  /* current.use of that batch when `file_buffer` was taken; if it has changed, `file_buffer` is not valid */
 	uint8_t *file_buffer; /* address in the worker's piece of pinned memory to which the next file is read */
 	size_t file_buffer_left;
 	struct stk_error file_buffer_error; /* why there is no pinned memory for the present file */
 	struct {
 		const struct stk_device_batch *batch; /* `at` points into this batch's memory for jobs */
-		int64_t use;                          /* turn.use of that batch when `at` was taken; if it has changed, `at` is not valid */
+		int64_t use; /* current.use of that batch when `at` was taken; if it has changed, `at` is not valid */
 		uint8_t *at;
 		size_t left;
 	} jobs;

@@ -323,7 +323,7 @@ static enum stk_status collect(struct stk_pipeline *p, struct stk_record *r, str
 static enum stk_status leave_copies(struct stk_pipeline *p, struct stk_device_batch *b, struct stk_error *err)
 {
 	struct stk_gpu_device *dev = p->parts.device->dev;
-	stk_gpu_stream next = stk__jpeg_gpu_stream_of_turn(p->parts.device->jpeg, b->turn.k),
+	stk_gpu_stream next = stk__jpeg_gpu_stream_of_turn(p->parts.device->jpeg, b->current.k),
 		       stream = b->decodes.n ? stk__jpeg_gpu_last_stream(b->decodes.jpeg, next) : next;
 	enum stk_status s = stk__gpu_event_record(dev, b->done, b->stream, err);
 	if (s || (s = stk__gpu_stream_wait(dev, stream, b->done, err)))
