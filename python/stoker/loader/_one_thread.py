@@ -83,8 +83,8 @@ class OneThread:
 
     def _answer(self) -> None:
         if self._asked is not None:
-            asked, self._asked = self._asked, None
-            asked()
+            function, self._asked = self._asked, None
+            function()
 
     def ask(self, what: Callable[[], None], interrupt: Callable[[], None]) -> None:
         """Runs `what` when no thread is inside. Until then, calls interrupt() repeatedly. If the thread inside is the caller, or has not left after

@@ -170,23 +170,23 @@ class Loader(metaclass=BriefHelp):
         pads = _pad.checked(pad)
         fields, self._fields_of_padded = _pad.without_own_fields(pads, parts.fields)
         kinds = kinds_of(fields)
-        asked = self._dataset_arguments(fields, kinds, parts, given)
+        arguments = self._dataset_arguments(fields, kinds, parts, given)
         self._given = object_of(parts.source)
-        source, images = _known_source(pipeline or parts.source, split, more.get("storage"), asked)
+        source, images = _known_source(pipeline or parts.source, split, more.get("storage"), arguments)
         if isinstance(source, Table) and source.plain:
             _options.refuse_of_images(given, self._fields_of_padded)
-            asked.of_columns(source.image, None if pads is None else pads["Image"])
-            self._names, self._main, pads = asked.names, source.image, None
+            arguments.of_columns(source.image, None if pads is None else pads["Image"])
+            self._names, self._main, pads = arguments.names, source.image, None
         self._taken = Taken(source) if images is not None and hasattr(source, "__dict__") else None
         self._classes, self._class_to_idx = classes_of(source)
         batch = 1 if pipeline is not None or batch_sampler is not None else _options.batch_of(batch_size, global_batch_size, place)
-        self._spec = _spec_of(source, images, asked, parts, given, batch, place, pads, settings)
+        self._spec = _spec_of(source, images, arguments, parts, given, batch, place, pads, settings)
         gpu = self._spec.settings["device_id"]
         if pipeline is not None and device != "cpu" and pipeline.pipe.device_id != gpu:
             raise InvalidArgumentError(f"Loader: device={device!r}, but the pipeline was made with device_id={pipeline.pipe.device_id}")
         self._device = None if gpu is None else f"cuda:{gpu}"
-        opened, order = _open_in_order(source, images, asked, self._spec, given)
-        self._kinds, self._may_list = asked.kinds, self._may_list_images(opened, given, asked)
+        opened, order = _open_in_order(source, images, arguments, self._spec, given)
+        self._kinds, self._may_list = arguments.kinds, self._may_list_images(opened, given, arguments)
         self._listed = False  # becomes True if the images turn out to differ in size, so that batches hold lists of images
         opened.settle(self._spec, order is not None, self._may_list)
         self._run = Run(opened, self._spec, order)
@@ -196,7 +196,7 @@ class Loader(metaclass=BriefHelp):
         self._one_thread = self._run.one_thread
         self._narrowed_was_noticed = self._asks_dataset = False
         self._set_batch_options(kinds, pads, given)
-        self._check(order is not None, asked)
+        self._check(order is not None, arguments)
         self._run.agree()
         if isinstance(shard, str) and place.world > 1 and not self._run.per_rank:
             opened.check_divided(place)
@@ -233,15 +233,15 @@ class Loader(metaclass=BriefHelp):
             self._mix = BatchTransforms(given["batch_transforms"], lambda: len(self.classes))
         self._several = given["views"] is not None or self._spec.images > 1
 
-    def _may_list_images(self, opened: Source, given: dict[str, Any], asked: DatasetArguments) -> bool:
+    def _may_list_images(self, opened: Source, given: dict[str, Any], arguments: DatasetArguments) -> bool:
         """Returns whether batches may hold their images as lists, if the images turn out to differ in size."""
         spec, sampler = self._spec, given["sampler"]
         arranged = any(given[name] is not None for name in ("batch_sampler", "bucket_by", "batch_transforms", "views", "pad"))
         # A sampler that the user wrote may put images of one size into each batch; torch's samplers do not.
         arranged |= sampler is not None and not type(sampler).__module__.startswith("torch.utils.data.")
-        images = opened.owns_pipeline and not asked.plain and spec.video is None and spec.sound is None and spec.images == 1
+        images = opened.owns_pipeline and not arguments.plain and spec.video is None and spec.sound is None and spec.images == 1
         one_size = spec.batch == 1 or spec.views[0].fixes_size(True)
-        return images and not (arranged or one_size or "image" in lists_of(asked.kinds))
+        return images and not (arranged or one_size or "image" in lists_of(arguments.kinds))
 
     def _list_images(self, fields: dict[str, int | None], batch: Any) -> None:
         """Lets all batches hold lists of images if the images differ in size, and prints a notice the first time. batch: the first batch."""
@@ -276,13 +276,13 @@ class Loader(metaclass=BriefHelp):
             )
         return len(shapes) > 1
 
-    def _check(self, ordered: bool, asked: DatasetArguments) -> None:
+    def _check(self, ordered: bool, arguments: DatasetArguments) -> None:
         """Raises errors about files or arguments now instead of at the first batch, and prints notices. ordered: whether the user gave an order of samples."""
         source = self._run.source
         source.check(self._spec, ordered)
         if source.makes_order:
             return
-        if asked.python_workers:
+        if arguments.python_workers:
             notice("python_workers is ignored: no Python runs for these samples")
         pipe = self._run.ready()
         self._fields_of(source)
@@ -490,9 +490,9 @@ class Loader(metaclass=BriefHelp):
         self._asks_dataset = source.makes_order and bool({"valid", "index"} & set(fields))
         finishing, count = source.finishing, len(self._run.descs) - (self._spec.pad is not None)
         if self._spec.pad is not None:
-            asked = self._fields_of_padded
-            asked = asked if asked is None else tuple("image" if name == self._main else name for name in asked)
-            fields, finishing = _pad.with_fields(fields, finishing, asked, count)
+            padded_names = self._fields_of_padded
+            padded_names = padded_names if padded_names is None else tuple("image" if name == self._main else name for name in padded_names)
+            fields, finishing = _pad.with_fields(fields, finishing, padded_names, count)
         if self._spec.sound is not None:
             finishing = self._spec.sound.finishing(finishing, count)
         last = count if self._spec.sound is None else count - self._spec.sound.outputs
@@ -765,7 +765,7 @@ def _check_arguments(parts: Separated, pipeline: bool, given: dict[str, Any]) ->
 def _spec_of(
     source: Any,
     images: Listed | Arrays | None,
-    asked: DatasetArguments,
+    arguments: DatasetArguments,
     parts: Separated,
     given: dict[str, Any],
     batch: int,
@@ -773,7 +773,7 @@ def _spec_of(
     pads: dict[str, float] | None,
     settings: dict[str, Any],
 ) -> Spec:
-    floats = asked.kinds is not None and "image" in asked.kinds and asked.kinds["image"].name == FLOATS
+    floats = arguments.kinds is not None and "image" in arguments.kinds and arguments.kinds["image"].name == FLOATS
     return Spec(
         batch=batch,
         shard=shard,
@@ -802,17 +802,17 @@ def _spec_of(
 
 
 def _open_in_order(
-    source: Any, images: Listed | Arrays | None, asked: DatasetArguments, spec: Spec, given: dict[str, Any]
+    source: Any, images: Listed | Arrays | None, arguments: DatasetArguments, spec: Spec, given: dict[str, Any]
 ) -> tuple[Source, Order | None]:
     """Opens the source. Returns it, and the order that sampler, batch_sampler or bucket_by gives, or None. bucket_by sets spec.shuffle to False. given: all
     arguments of the Loader."""
     sampler, batch_sampler, bucket_by = given["sampler"], given["batch_sampler"], given["bucket_by"]
     order = make_order(sampler, spec.seed) if batch_sampler is None else BatchOrder(batch_sampler)
-    opened = _open_source(source, images, given["split"], asked)
+    opened = _open_source(source, images, given["split"], arguments)
     _check_shuffle(spec, opened)
-    opened.check_kinds(asked)
+    opened.check_kinds(arguments)
     if batch_sampler is not None:
-        opened = opened.by_batches(asked)
+        opened = opened.by_batches(arguments)
     if bucket_by is not None:
         _check_buckets(sampler is not None or batch_sampler is not None or spec.by_shards or spec.by_groups, opened)
         order = make_buckets(bucket_by, opened, spec)
@@ -894,7 +894,7 @@ def _refuse_loaders(source: Any) -> None:
         )
 
 
-def _known_source(source: Any, split: str, storage: Any, asked: DatasetArguments) -> tuple[Any, Listed | Arrays | None]:
+def _known_source(source: Any, split: str, storage: Any, arguments: DatasetArguments) -> tuple[Any, Listed | Arrays | None]:
     """Converts the user's source to one of Stoker's types if it is a Parquet table, tars or a data set of Hugging Face's `datasets`; returns other sources
     unchanged. Also returns the files or arrays of a source whose samples can be made without its Python code, else None. Raises an error for objects that
     cannot be a source, and for sources that need another argument: Loaders, DataLoaders, classes, DataFrames, CSV files, dicts, and paths that begin with
@@ -921,10 +921,10 @@ def _known_source(source: Any, split: str, storage: Any, asked: DatasetArguments
         )
     tables = tables_of(source)
     if tables is not None:
-        source = Table(tables, storage, asked.names, asked.kinds, sound=asked.main if asked.sound is not None else None)
+        source = Table(tables, storage, arguments.names, arguments.kinds, sound=arguments.main if arguments.sound is not None else None)
     if isinstance(source, Table):
-        if asked.sound is not None:
-            asked.sound.take_rate(source.rate)
+        if arguments.sound is not None:
+            arguments.sound.take_rate(source.rate)
         return source, None
     tars = tars_of(source)
     if tars is not None:
@@ -932,46 +932,46 @@ def _known_source(source: Any, split: str, storage: Any, asked: DatasetArguments
     if isinstance(source, (str, os.PathLike)):
         return source, in_folder(Path(source), split)
     if isinstance(source, tuple) and len(source) in (1, 2) and getattr(source[0], "ndim", 1) > 1:
-        return source, Arrays.of(source[0], source[1] if len(source) == 2 else None, layout=asked.layout)
+        return source, Arrays.of(source[0], source[1] if len(source) == 2 else None, layout=arguments.layout)
     if isinstance(source, Source):
         return source, None
     source = whole_of(source)
-    sound = asked.main if asked.sound is not None else None
+    sound = arguments.main if arguments.sound is not None else None
     if is_hub(source) and not is_stream(source):
-        source = table_of(source, asked.names, asked.kinds, sound)
+        source = table_of(source, arguments.names, arguments.kinds, sound)
         if sound is not None and isinstance(source, HubTable):
-            asked.sound.take_rate(source.rows.rate)
+            arguments.sound.take_rate(source.rows.rate)
     return source, known(source) if sound is None else None
 
 
-def _open_source(source: Any, found: Listed | Arrays | None, split: str, asked: DatasetArguments) -> Source:
+def _open_source(source: Any, found: Listed | Arrays | None, split: str, arguments: DatasetArguments) -> Source:
     if isinstance(found, Arrays):
         named, given = isinstance(source, (str, os.PathLike)), isinstance(source, tuple)
         name = os.fspath(source) if named else "arrays" if given else type(source).__name__
-        return ArraySource(found, asked, name, None if given or named else source, given)
+        return ArraySource(found, arguments, name, None if given or named else source, given)
     if isinstance(source, Source):
         return source
     if isinstance(source, Table):
-        return TableSource(source, asked)
+        return TableSource(source, arguments)
     if found is not None:
         return from_list(found.samples)
     if isinstance(source, (str, os.PathLike)):
         return from_folder(os.fspath(source), split)
-    if isinstance(source, list) and source and isinstance(source[0], (tuple, list, dict)) and several(asked.kinds):
-        return DatasetSource(source, asked)
+    if isinstance(source, list) and source and isinstance(source[0], (tuple, list, dict)) and several(arguments.kinds):
+        return DatasetSource(source, arguments)
     if isinstance(source, (list, tuple)):
         return from_list(source)
     if is_hub(source) and is_stream(source):
-        rows = HubStream(source, asked.names, asked.kinds, asked.main if asked.sound is not None else None)
-        if asked.sound is not None:
-            asked.sound.take_rate(rows.rows.rate)
-        return StreamSource(rows, asked, unchanging=True)
+        rows = HubStream(source, arguments.names, arguments.kinds, arguments.main if arguments.sound is not None else None)
+        if arguments.sound is not None:
+            arguments.sound.take_rate(rows.rows.rate)
+        return StreamSource(rows, arguments, unchanging=True)
     if not is_stream(source) and hasattr(source, "__len__"):
-        opened = DatasetSource(source, asked)
+        opened = DatasetSource(source, arguments)
         opened.many = opened.unchanging = isinstance(source, HubTable)
         return opened
     if is_stream(source) and hasattr(source, "__iter__"):
-        return StreamSource(source, asked)
+        return StreamSource(source, arguments)
     raise InvalidArgumentError(
         "Loader: the source is a folder, a list of (path, target), arrays (X, y), one of torchvision's or Hugging Face's data sets, a Dataset with "
         f"__getitem__ and __len__ or with __iter__, or a Pipeline, not {type(source).__name__}"

@@ -81,16 +81,16 @@ def _mask(outputs: Outputs, number: int) -> Any:
 
 
 def with_fields(
-    fields: Mapping[str, int | None], finishing: Finishing, asked: tuple[str, ...] | None, size: int
+    fields: Mapping[str, int | None], finishing: Finishing, names: tuple[str, ...] | None, size: int
 ) -> tuple[dict[str, int | None], Finishing]:
-    """Adds the fields `size` and `padding_mask`. asked: the names of all fields, in order, if the user named one of these two; None: only `size` is added, as
+    """Adds the fields `size` and `padding_mask`. names: the names of all fields, in order, if the user named one of these two; None: only `size` is added, as
     the last field. size: the index of the output with the sizes. Raises InvalidArgumentError if the data have a field of one of these names."""
     for name in FIELDS:
         if name in fields:
             raise InvalidArgumentError(
                 f"Loader: pad adds a field {name!r}, and the dataset has one of this name: rename it, or leave it out of fields="
             )
-    added = {**fields, **{name: size for name in asked or (SIZE,) if name in FIELDS}}
-    ordered = {name: added[name] for name in asked} if asked is not None else added
+    added = {**fields, **{name: size for name in names or (SIZE,) if name in FIELDS}}
+    ordered = {name: added[name] for name in names} if names is not None else added
     ordered.update({name: output for name, output in added.items() if name not in ordered})
     return ordered, replace(finishing, finish={**finishing.finish, SIZE: by_value(lambda value: value), PADDING: _mask})

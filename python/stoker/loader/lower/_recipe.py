@@ -88,19 +88,19 @@ class Recipe:
             return recipe
         return recipe._with_tail([rule.tail() for rule in parts.tail], parts.dtype, dtype)
 
-    def _with_tail(self, tail: list[_tail.Tail], declared: types.DALIDataType | None, asked: types.DALIDataType | None) -> Recipe:
+    def _with_tail(self, tail: list[_tail.Tail], declared: types.DALIDataType | None, dtype: types.DALIDataType | None) -> Recipe:
         """Sets the tail of this recipe, and returns the recipe. declared: the type that the transforms before the tail set, or None for float32; the tail gets
-        images of this type. asked: the Loader's argument dtype, to which the tail's results are converted. Raises InvalidArgumentError if `asked` is a type of
+        images of this type. dtype: the Loader's argument dtype, to which the tail's results are converted. Raises InvalidArgumentError if `dtype` is a type of
         whole numbers and the tail gets floats."""
         if not tail:
             return self
         declared = types.FLOAT if declared is None else declared
-        if asked is not None and asked not in FLOATS and declared != types.UINT8:
+        if dtype is not None and dtype not in FLOATS and declared != types.UINT8:
             raise InvalidArgumentError(
-                f"{tail[0].name} gets floats and gives numbers of its own: leave out dtype=torch.{types.dtype_name(asked)}"
+                f"{tail[0].name} gets floats and gives numbers of its own: leave out dtype=torch.{types.dtype_name(dtype)}"
             )
         self.tail, self.half = tail, declared == types.BFLOAT16
-        self.after_tail = types.BFLOAT16 if self.half and asked is None else asked
+        self.after_tail = types.BFLOAT16 if self.half and dtype is None else dtype
         self.dtype = types.FLOAT if self.half else declared
         return self
 

@@ -217,8 +217,8 @@ class Rule:
         """Returns the function that does the transform's work in the tail. Raises InvalidArgumentError if there is none."""
         return own_function(self.t)
 
-    def views(self, asked: types.DALIDataType | None) -> Views | None:
-        """Returns the views that the transform makes as the last one of its list; None if it makes one image. asked: the Loader's dtype."""
+    def views(self, dtype: types.DALIDataType | None) -> Views | None:
+        """Returns the views that the transform makes as the last one of its list; None if it makes one image. dtype: the Loader's dtype."""
         return None
 
 

@@ -82,8 +82,8 @@ class _Lambda(Rule):
     def tail(self) -> Tail:
         return Tail(self.t.lambd, name_of(self.t.lambd))
 
-    def views(self, asked: types.DALIDataType | None) -> Views | None:
-        return views_of(self.t, asked)
+    def views(self, dtype: types.DALIDataType | None) -> Views | None:
+        return views_of(self.t, dtype)
 
 
 @rule_for(T.Mixing, of_subclasses=True)

@@ -46,9 +46,9 @@ class Views:
         return [view.gpu() for view in nodes] if node.device == "gpu" else nodes
 
 
-def views_of(t: T.Lambda, asked: types.DALIDataType | None) -> Views | None:
+def views_of(t: T.Lambda, dtype: types.DALIDataType | None) -> Views | None:
     """Returns the Views of a function from a PIL image to several tensors. Returns None for other functions, and if the function fails for the image of noise.
-    asked: the Loader's dtype; uint8 raises InvalidArgumentError if the function returns floats."""
+    dtype: the Loader's dtype; uint8 raises InvalidArgumentError if the function returns floats."""
     if t.takes != "PIL":
         return None
     try:
@@ -58,7 +58,7 @@ def views_of(t: T.Lambda, asked: types.DALIDataType | None) -> Views | None:
         return None
     if not isinstance(made, (list, tuple)) or not 2 <= len(made) <= _MOST or not all(map(_is_view, made)):
         return None
-    if asked == types.UINT8 and any(view.is_floating_point() for view in made):
+    if dtype == types.UINT8 and any(view.is_floating_point() for view in made):
         raise InvalidArgumentError(f"{name_of(t.lambd)} gives floats, which are not cut to whole numbers: leave out dtype=torch.uint8")
     return Views(t.lambd, len(made), name_of(t.lambd))
 

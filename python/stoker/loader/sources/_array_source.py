@@ -18,8 +18,8 @@ class ArraySource(DatasetSource):
     unchanging = True
     by_sample = False  # no sample has to be fetched early: all images of an array have one size
 
-    def __init__(self, arrays: Arrays, asked: DatasetArguments, name: str, dataset: Any = None, in_memory: bool = False) -> None:
-        super().__init__(arrays, asked)
+    def __init__(self, arrays: Arrays, arguments: DatasetArguments, name: str, dataset: Any = None, in_memory: bool = False) -> None:
+        super().__init__(arrays, arguments)
         self.arrays, self.name, self.in_memory, self.takes_layout = arrays, name, in_memory, in_memory
         self.samples_of.layout = Layout(arrays.layout)
         self.dataset = arrays if dataset is None else dataset

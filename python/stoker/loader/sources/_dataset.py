@@ -107,10 +107,12 @@ class DatasetSource(Source):
     compares_sizes = False  # whether `nodes` shall set `sizes`
     sizes: list[Size] | None = None  # (height, width) of up to _COMPARED images, the same images on each rank; None: not fetched
 
-    def __init__(self, dataset: Any, asked: DatasetArguments) -> None:
-        self.dataset, self.asked = dataset, asked
-        sound = asked.sound is not None
-        self.samples_of = Samples(asked.names, asked.kinds, Layout(asked.layout), False, asked.main, asked.place, sound, asked.plain)
+    def __init__(self, dataset: Any, arguments: DatasetArguments) -> None:
+        self.dataset, self.arguments = dataset, arguments
+        sound = arguments.sound is not None
+        self.samples_of = Samples(
+            arguments.names, arguments.kinds, Layout(arguments.layout), False, arguments.main, arguments.place, sound, arguments.plain
+        )
         self.size: int | None = self._size_of(dataset)
         if self.size == 0:
             raise InvalidArgumentError("the dataset is empty")
@@ -142,9 +144,9 @@ class DatasetSource(Source):
     def check_divided(self, shard: Shard) -> None:
         from stoker.loader.sources._divided import refuse_divided  # imported here, because it loads hashlib and random
 
-        refuse_divided(self.by_index, self.size, shard, self.asked.context)
+        refuse_divided(self.by_index, self.size, shard, self.arguments.context)
 
-    def by_batches(self, asked: DatasetArguments) -> Source:
+    def by_batches(self, arguments: DatasetArguments) -> Source:
         return self
 
     def settings(self, spec: Spec) -> dict[str, Any]:
@@ -167,7 +169,7 @@ class DatasetSource(Source):
         return spec.last_batch == "keep", 1 if per_rank else spec.shard.world, samples() or 0
 
     def check_bucket_by(self) -> None:
-        if self.asked.sound is not None and self.durations() is None:
+        if self.arguments.sound is not None and self.durations() is None:
             raise InvalidArgumentError(
                 f"bucket_by: the lengths of the sounds in {self} are not known before they are read: give a list with one key for each sample, such as "
                 "its seconds"
@@ -459,11 +461,11 @@ class DatasetSource(Source):
         try:
             with same_generators():
                 for k in range(0, len(indices), at_once):
-                    asked = [workers.submit([(i, (spec.seed, 0, i, 0))]) for i in indices[k : k + at_once]]
-                    if unfinished(asked, limit):
+                    futures = [workers.submit([(i, (spec.seed, 0, i, 0))]) for i in indices[k : k + at_once]]
+                    if unfinished(futures, limit):
                         raise StalledError(f"no batch for {limit:g} s: the dataset has not returned its first samples")
                     # result() raises an error if a process of python_workers has ended; errors of samples are in the rows
-                    found = (self._size_of_fetched(fetched, spec) for future in asked for fetched in future.result())
+                    found = (self._size_of_fetched(fetched, spec) for future in futures for fetched in future.result())
                     sizes += [size for size in found if size is not None]
         except BaseException:
             workers.close()
@@ -493,8 +495,8 @@ class DatasetSource(Source):
         return self.workers.fetch_first(item)
 
     def _make_workers(self, fetch: Fetch) -> Workers:
-        if self.asked.python_workers:
-            return ProcessWorkers(fetch, self.asked.python_workers, self.asked.context)
+        if self.arguments.python_workers:
+            return ProcessWorkers(fetch, self.arguments.python_workers, self.arguments.context)
         return Workers(fetch, _threads(), self._watch)
 
     # ---- graph ----
@@ -529,7 +531,7 @@ class DatasetSource(Source):
 
         pictures = self.samples_of.pictures
         # The indices of the main image and of its further views, which come last. Images of other fields are in `pictures`.
-        given = [] if self.asked.plain else [0, *range(len(example) - self.samples_of.views, len(example))]
+        given = [] if self.arguments.plain else [0, *range(len(example) - self.samples_of.views, len(example))]
         if len(given) > 1 and spec.images > 1:
             raise InvalidArgumentError(
                 "the dataset gives several views of an image: give transforms, which each of them passes, and no views=, FiveCrop or TenCrop"
@@ -562,7 +564,7 @@ class DatasetSource(Source):
         moved = {k: fn.squeeze(node, axes=[0]) if k in flat else node for k, node in padded.items()}
         # Targets that Python converts after the pipeline, those in `finish`, stay in host memory.
         targets = [moved[k] if k in moved else nodes[k] if k in finish else spec.upload(nodes[k]) for k in range(1, 1 + self.targets)]
-        names = {k: name for name, k in self.fields(self.asked.names).items() if k is not None}
+        names = {k: name for name, k in self.fields(self.arguments.names).items() if k is not None}
         images = [k for k in pictures if k not in flat]
         self.finishing = Finishing(
             {names[k]: f for k, f in finish.items() if k in names}, uneven=False, vectors=False, images=images, image=bool(given)
@@ -614,21 +616,21 @@ class DatasetSource(Source):
     def _finish(self, example: tuple[Any, ...], kinds: list[Kind]) -> dict[int, Finish]:
         """Returns a dict from the index of a part to the conversion of its output in a batch. Parts that need no conversion have no entry. Raises
         InvalidArgumentError if `ragged` names an unknown field."""
-        shown = self.fields(self.asked.names)
-        for name in self.asked.ragged:
-            if not shown.get(name) and not (self.asked.plain and name in shown):
+        shown = self.fields(self.arguments.names)
+        for name in self.arguments.ragged:
+            if not shown.get(name) and not (self.arguments.plain and name in shown):
                 raise InvalidArgumentError(f"ragged: there is no target {name!r}; the fields are {', '.join(shown)}")
-        ragged = {shown[name] for name in self.asked.ragged}
+        ragged = {shown[name] for name in self.arguments.ragged}
         finish: dict[int, Finish] = {}
         given = self.samples_of.given or {}
         names = dict(enumerate(self.samples_of.names_of_parts(), 1))
         # If samples have boxes or points, other parts may have a row for each box or point. Such parts become lists as well, even if all samples of a batch
         # have equally many rows.
         rows = any(kind.name in (BOXES, POINTS) for kind in kinds)
-        images = (self.asked.kinds or {}).get("image", Kind()).format
+        images = (self.arguments.kinds or {}).get("image", Kind()).format
         parts = list(enumerate(zip(kinds, example[1:], strict=False), 1))
-        if self.asked.plain:
-            parts.insert(0, (0, ((self.asked.kinds or {}).get("image", Kind()), example[0])))
+        if self.arguments.plain:
+            parts.insert(0, (0, ((self.arguments.kinds or {}).get("image", Kind()), example[0])))
         for k, (kind, part) in parts:
             if isinstance(part, str):
                 finish[k] = by_value(_targets.texts)
@@ -651,7 +653,7 @@ class DatasetSource(Source):
         conversions run for a whole batch. The output after the targets has the numbers of each sample's crops, flips and so on. Raises UnsupportedError if
         boxes or points cannot follow a transform."""
         numbers = self.targets + 1
-        shown = {k: name for name, k in self.fields(self.asked.names).items()}
+        shown = {k: name for name, k in self.fields(self.arguments.names).items()}
         for at, k in enumerate(self.samples_of.stacks, 2):
             stack = self.finishing.finish.get(shown.get(k, ""))
             if isinstance(stack, Planes):

@@ -46,7 +46,7 @@ class FileSource(Source):
         self.root, self.paths, self.targets_of = root, paths, targets
         self.labels: Sequence[int] | None = None
         self.columns: tuple[str, ...] | None = None
-        self._asked = DatasetArguments()
+        self._arguments = DatasetArguments()
         tables: dict[str, Callable[[Any], Any]] = {}
         if isinstance(targets, Mapping):
             self.columns = tuple(targets)
@@ -58,9 +58,9 @@ class FileSource(Source):
         self.finishing = Finishing({name: by_value(table) for name, table in tables.items()})
         self._shapes = {name: _targets.shape_of(table) for name, table in tables.items()}
 
-    def check_kinds(self, asked: DatasetArguments) -> None:
-        super().check_kinds(asked)
-        self._asked = asked
+    def check_kinds(self, arguments: DatasetArguments) -> None:
+        super().check_kinds(arguments)
+        self._arguments = arguments
 
     def fields(self, names: tuple[str, ...] | None) -> dict[str, int | None]:
         return _fields.of_folder(names) if self.columns is None else _fields.of_table(names, self.columns)
@@ -75,7 +75,7 @@ class FileSource(Source):
     def _check_targets(self) -> None:
         """Raises InvalidArgumentError for a target with the shape of a mask or of boxes whose kind the user did not give: it may have to follow its image,
         which transforms move."""
-        names, kinds = self._asked.names, self._asked.kinds or {}
+        names, kinds = self._arguments.names, self._arguments.kinds or {}
         for name, shape in self._shapes.items():
             if len(shape) >= 2 and name not in kinds and (names is None or name in names):
                 raise InvalidArgumentError(
@@ -103,8 +103,8 @@ class FileSource(Source):
             return {"file_root": self.root, "file_filters": [f"*.{ending}" for ending in self.endings], "nested": True}
         return {"files": self.paths} if self.labels is None else {"files": self.paths, "labels": self.labels}
 
-    def by_batches(self, asked: DatasetArguments) -> Source:
-        return super().by_batches(asked) if self.paths is None else _FilesByIndexSource(FilesByIndex(self), asked)
+    def by_batches(self, arguments: DatasetArguments) -> Source:
+        return super().by_batches(arguments) if self.paths is None else _FilesByIndexSource(FilesByIndex(self), arguments)
 
     def saved(self, spec: Spec) -> dict[str, Any]:
         return {"targets": self._digests()} if self._digests() else {}

@@ -30,19 +30,19 @@ class PipelineSource(Source):
         With "auto", prints a notice if there are several ranks and the reader reads all samples on each of them."""
         meta = self.pipe._started().meta()
         own = Shard(int(meta.get("shard_id", 0)), int(meta.get("number_of_shards", 1)))
-        asked = resolve(wanted)
-        if asked == own:
+        named = resolve(wanted)
+        if named == own:
             return own
         if wanted != "auto":
             reads = f"its reader reads shard {own.rank} of {own.world}" if meta else "it has no reader, and its sources give what they give"
             advice = "give the reader" if meta else "let a function that makes the pipeline's sources divide their samples; for readers,"
             raise InvalidArgumentError(
-                f"Loader: shard=({asked.rank}, {asked.world}) would have no effect on a Pipeline ({reads}): {advice} num_shards={asked.world}, "
-                f"shard_id={asked.rank}"
+                f"Loader: shard=({named.rank}, {named.world}) would have no effect on a Pipeline ({reads}): {advice} num_shards={named.world}, "
+                f"shard_id={named.rank}"
             )
         if meta and own.world == 1:
             notice(
-                f"the Pipeline's reader reads all samples on each of the {asked.world} ranks: num_shards={asked.world}, shard_id={asked.rank} divide them"
+                f"the Pipeline's reader reads all samples on each of the {named.world} ranks: num_shards={named.world}, shard_id={named.rank} divide them"
             )
         return own
 

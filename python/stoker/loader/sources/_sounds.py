@@ -393,7 +393,7 @@ class AudioSource(FileSource):
         self.finishing = Finishing(finish, needed, image=False)
         return nodes
 
-    def by_batches(self, asked: DatasetArguments) -> Source:
+    def by_batches(self, arguments: DatasetArguments) -> Source:
         raise InvalidArgumentError(
             "Loader: batch_sampler of sound files is for Datasets: give an object with __len__ whose [i] returns (path, target); or use bucket_by or sampler"
         )

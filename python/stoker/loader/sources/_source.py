@@ -41,17 +41,17 @@ class Source:
 
     # ---- the graph ----
 
-    def check_kinds(self, asked: DatasetArguments) -> None:
+    def check_kinds(self, arguments: DatasetArguments) -> None:
         """Raises InvalidArgumentError for kinds of fields, `ragged` and `layout` if they have no effect."""
-        others = [kind.name for name, kind in (asked.kinds or {}).items() if name != "image"]
-        if not self.takes_kinds and (asked.ragged or any(name not in (OTHER, IMAGE) for name in others)):
+        others = [kind.name for name, kind in (arguments.kinds or {}).items() if name != "image"]
+        if not self.takes_kinds and (arguments.ragged or any(name not in (OTHER, IMAGE) for name in others)):
             raise InvalidArgumentError(
                 "Loader: ragged, and kinds of fields, are for the samples of a Dataset, of a list [(path, path, label), ...], or of a table; a folder or tars "
                 "have an image and a label"
             )
-        if not self.takes_layout and asked.layout is not None:
+        if not self.takes_layout and arguments.layout is not None:
             raise InvalidArgumentError(
-                f"Loader: layout={asked.layout!r} is for images that a Dataset gives as arrays or tensors, or for X in (X, y), and would have no effect "
+                f"Loader: layout={arguments.layout!r} is for images that a Dataset gives as arrays or tensors, or for X in (X, y), and would have no effect "
                 "here: leave it out (memory_format sets the layout of batches)"
             )
 
@@ -150,7 +150,7 @@ class Source:
         implement this."""
         raise NotImplementedError
 
-    def by_batches(self, asked: DatasetArguments) -> Source:
+    def by_batches(self, arguments: DatasetArguments) -> Source:
         """Returns a source of the same samples that supports a batch_sampler. Raises InvalidArgumentError if that is not possible."""
         raise InvalidArgumentError(
             "Loader: batch_sampler is for Datasets, arrays and lists of files: of a folder give torchvision's ImageFolder(folder), or a list of (path, target)"

@@ -33,14 +33,14 @@ class StreamSource(DatasetSource):
     has_indices = False
     by_sample = False
 
-    def __init__(self, dataset: Any, asked: DatasetArguments, unchanging: bool = False) -> None:
+    def __init__(self, dataset: Any, arguments: DatasetArguments, unchanging: bool = False) -> None:
         self.unchanging = unchanging
         self._iterator: Iterator[Any] | None = None
         self._at = (-1, 0)  # epoch and position of the next sample
         self._kept: deque[Fetched] = deque()  # samples that the iterator has given already, from the position in _at on
         self._spent = False  # whether an iteration over the dataset has begun before
         self._totals: dict[int, int] = {}  # epoch -> number of its samples, for epochs that have ended
-        super().__init__(dataset, asked)
+        super().__init__(dataset, arguments)
 
     def _size_of(self, dataset: Any) -> int | None:
         try:
@@ -48,7 +48,7 @@ class StreamSource(DatasetSource):
         except TypeError:
             return None
 
-    def by_batches(self, asked: DatasetArguments) -> DatasetSource:
+    def by_batches(self, arguments: DatasetArguments) -> DatasetSource:
         raise InvalidArgumentError(
             "Loader: batch_sampler is for data sets that have indices, and an IterableDataset has an order of its own"
         )
@@ -62,7 +62,7 @@ class StreamSource(DatasetSource):
             raise InvalidArgumentError(
                 "Loader: last_batch='pad' needs the length of the data, which an IterableDataset does not have: use 'keep' or 'drop'"
             )
-        if self.asked.python_workers:
+        if self.arguments.python_workers:
             raise InvalidArgumentError("Loader: python_workers is for data sets that have indices; an IterableDataset runs on one thread")
         if spec.shard.world > 1:
             notice(

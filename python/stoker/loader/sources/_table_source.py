@@ -150,10 +150,10 @@ class TableSource(DatasetSource):
     typed = True
     by_sample = False  # fetching a row early would read its whole row group
 
-    def __init__(self, table: Table, asked: DatasetArguments) -> None:
-        if asked.python_workers:
+    def __init__(self, table: Table, arguments: DatasetArguments) -> None:
+        if arguments.python_workers:
             raise InvalidArgumentError("Loader: python_workers is for the Python of a Dataset; rows of a table are read without any")
-        table.check_fields(asked.names or (), asked.kinds or {})
+        table.check_fields(arguments.names or (), arguments.kinds or {})
         self.table = table
         # For each batch that is being made: its futures, and its groups. The references are weak, because a future holds the rows that were fetched.
         self._unmade: list[tuple[list[weakref.ref[Future[Any]]], set[int]]] = []
@@ -161,7 +161,7 @@ class TableSource(DatasetSource):
         # For the epoch that a loaded state continues: its number, and the window and deal with which the saved run began it, so that its order stays the same.
         self._kept: tuple[int, int, Deal] | None = None
         self._loaded: Facts | None = None
-        super().__init__(table, asked)
+        super().__init__(table, arguments)
 
     def check(self, spec: Spec, own_order: bool) -> None:
         if spec.by_groups and own_order:
@@ -178,12 +178,12 @@ class TableSource(DatasetSource):
             )
 
     def durations(self) -> Callable[[], list[float]] | None:
-        return None if self.asked.sound is None else self._read_durations
+        return None if self.arguments.sound is None else self._read_durations
 
     def _read_durations(self) -> list[float]:
         from stoker.loader.sources import _table_sounds
 
-        duration = self.asked.sound.audio.duration
+        duration = self.arguments.sound.audio.duration
         if duration is not None:
             raise InvalidArgumentError(f"Loader: with duration={duration:g} all sounds are equally long: leave bucket_by or duration out")
         return _table_sounds.durations(self.table)
@@ -253,7 +253,7 @@ class TableSource(DatasetSource):
         for k, name in names.items():
             if name in self.table.objects:
                 finish[k] = by_value(lambda values: [json.loads(text) for text in _targets.texts(values)])
-            elif self.asked.pad is not None and name in self.table.lists and k not in finish:
+            elif self.arguments.pad is not None and name in self.table.lists and k not in finish:
                 if example[k].ndim != 1:
                     raise InvalidArgumentError(
                         f"Loader: pad makes one tensor of lists of different lengths, and the column {name!r} holds lists of lists: name its kind list "
@@ -265,7 +265,7 @@ class TableSource(DatasetSource):
 
     def _pad_of(self, name: str) -> float:
         """Returns the number that pads the lists of a column. Raises InvalidArgumentError if the column's type cannot represent it."""
-        given, dtype = self.asked.pad, next(c.dtype for c in self.table.columns if c.name == name)
+        given, dtype = self.arguments.pad, next(c.dtype for c in self.table.columns if c.name == name)
         assert given is not None
         if filling_number(given, dtype) is None:
             raise InvalidArgumentError(
