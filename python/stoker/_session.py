@@ -200,14 +200,36 @@ class Session:
         return state
 
     def save(self) -> str:
-        """Returns the state as JSON text, with the entries of extra_state."""
-        text = self.core.save()
+        """Returns the state as JSON text, with the entries of extra_state and the facts about the orders of sources."""
+        text, orders = self.core.save(), self._orders()
         keeps = None if self.extra_state is None else self.extra_state()
-        if keeps is None:
+        if keeps is None and not orders:
             return text
         state = json.loads(text)
-        extra_state = keeps(self, state)
+        extra_state = {} if keeps is None else keeps(self, state)
+        if orders:
+            extra_state["iterator"] = {**extra_state.get("iterator", {}), "orders": orders}
         return json.dumps({**state, **extra_state}) if extra_state else text
+
+    def _orders(self) -> list[dict[str, Any] | None]:
+        """Returns facts about the order of each source's samples, None for a source that has none to compare; [] if no source has any."""
+        orders = [source.order_facts() for source in self._sources]
+        return orders if any(orders) else []
+
+    def _check_orders(self, state: dict[str, Any]) -> None:
+        """Raises StateError for a state of mid-epoch whose sources had another order: some samples would come twice and others never."""
+        kept = state.get("iterator")
+        saved = kept.get("orders") if isinstance(kept, dict) else None
+        now = self._orders()
+        if not state.get("consumed") or not isinstance(saved, list) or len(saved) != len(now):
+            return
+        for was, is_now in zip(saved, now, strict=True):
+            if isinstance(was, dict) and is_now is not None and was != is_now:
+                name = next(name for name in is_now if was.get(name) != is_now[name])
+                raise StateError(
+                    f"the state is in mid-epoch, of an order with {name} {was.get(name)}; this one has {name} {is_now[name]}, so that some samples would come "
+                    f"twice and others never: give the {name} of the run that was saved, or save at the end of an epoch"
+                )
 
     def source_ended(self, state: dict[str, Any]) -> bool:
         """Returns whether the sources have ended the epoch of the last batch that take() returned. state: the state that is being saved."""
@@ -217,7 +239,9 @@ class Session:
         """Continues from a state. Call before the first batch."""
         text = state if isinstance(state, str) else json.dumps(state)
         self.core.restore(text)
-        self.restored = json.loads(text)
+        restored = json.loads(text)
+        self._check_orders(restored)
+        self.restored = restored
 
     def close(self) -> None:
         """Stops the work and frees the pipeline's memory. Batches that are still referenced stay valid."""

@@ -157,6 +157,10 @@ class Source(KeptErrors):
     def ended_in(self, epoch: int) -> bool:
         return epoch in self.ends
 
+    def order_facts(self) -> dict[str, Any] | None:
+        """Returns facts about the order of samples, which a state of mid-epoch and a run that continues from it must share; None if there are none."""
+        return None
+
     def close(self) -> None:
         """Prepares for the end of the pipeline. Does nothing here; a subclass whose pull() may wait overrides it to end that wait."""
 
@@ -206,6 +210,10 @@ class CallableSource(Source):
         if self.processes is not None:
             self.processes.close()
             self.processes = None
+
+    def order_facts(self) -> dict[str, Any] | None:
+        facts: Callable[[Any], dict[str, Any] | None] | None = getattr(type(self.function), "stoker_order_facts", None)
+        return None if facts is None else facts(self.function)
 
     def _arguments(self, epoch: int, batch: int) -> list[Any]:
         if self.by_sample:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import io
+import json
 
 import numpy as np
 import pytest
@@ -570,6 +571,47 @@ def test_an_order_continues_after_any_batch_on_any_number_of_ranks(kind, form):
             parts = [taken(pipeline(rank, ranks, state), 5) for rank in range(ranks)]
             joined = [[t for part in batch for t in part] for batch in zip(*parts, strict=True)]
             assert joined == whole[count : count + 5], (count, ranks)
+
+
+@pytest.mark.parametrize("by", ["pipeline", "iterator"])
+def test_a_state_of_another_shuffled_order_is_refused(by):
+    """Each shard has a part of its own of the epoch, so with other shards some samples would come twice and others never."""
+
+    def made(batch=2, state=None, count=12, shuffle=True, shards=1, seed=3):
+        order = ShuffledShardedInputCallable(Cameras(count), np.int64(batch), 0, shards, shuffle, seed)
+        definition = PipelineDefinition(order, [UnneededFieldRemover(["cams", "token"])], use_parallel_external_source=False)
+        pipe = definition.get_dali_pipeline(batch_size=batch, num_threads=1, checkpoint=state)
+        return pipe, DALIStructuredOutputIterator(order.length, pipe, definition.check_and_get_output_data_structure())
+
+    def times(batches):
+        return [batch["timestamp"].flatten().tolist() for batch in batches]
+
+    def saved(pair):
+        return pair[0].checkpoint() if by == "pipeline" else pair[1].internal_iterator.checkpoints()[0]
+
+    pair = made()
+    batches = iter(pair[1])
+    times([next(batches) for _ in range(3)])
+    in_mid_epoch, whole = saved(pair), times(batches)
+    assert len(whole) == 3 and times(made(state=in_mid_epoch)[1]) == whole
+    others = {
+        "batch_size": {"batch": 3},
+        "num_shards": {"shards": 2},
+        "samples": {"count": 13},
+        "seed": {"seed": 4},
+        "shuffle": {"shuffle": False},
+    }
+    for name, other in others.items():
+        with pytest.raises(
+            StateError, match=f"of an order with .*give the {name if name != 'shuffle' else 'seed'} of the run that was saved"
+        ):
+            made(state=in_mid_epoch, **other)[0].build()
+    state = saved(pair)
+    for other in others.values():  # the next epoch may have another order
+        assert times(made(state=state, **other)[1]) == times(made(state=state, **other)[1]) != []
+    old = json.loads(in_mid_epoch)
+    old.pop("iterator")
+    assert times(made(state=json.dumps(old).encode())[1]) == whole  # a state of an older version has no facts to compare
 
 
 def test_a_state_needs_a_sampler_that_has_not_begun():

@@ -17,8 +17,8 @@ class ShuffledShardedInputCallable(CallableBase):
     """Reads a provider's samples in order, or shuffled in another order in each epoch.
 
     Each of num_shards shards takes an equal part of the epoch's order. Samples that remain after the division, or that do not fill a last batch, are not used
-    in that epoch. All shards must have the same seed. A saved state continues only with the same provider and the same numbers of shards and of samples in a
-    batch: the state does not contain them, so others are not refused, and samples are left out or repeated.
+    in that epoch. All shards must have the same seed. A state that was saved in mid-epoch continues only with the same number of samples, num_shards, shuffle,
+    seed and batch_size; others are refused. At the end of an epoch they may change.
     """
 
     def __init__(
@@ -54,6 +54,14 @@ class ShuffledShardedInputCallable(CallableBase):
                 self._sequence = np.random.default_rng(self.seed + self._epoch).permutation(self._samples)
         index = int(self._sequence[self.shard_id * self._shard_size + sample_info.idx_in_epoch])
         return self._reader.values(self.data_provider, index)
+
+    def stoker_order_facts(self) -> dict[str, Any] | None:
+        """Returns what a state of mid-epoch is compared with; None for a derived class with calls of its own."""
+        if type(self).__call__ is not ShuffledShardedInputCallable.__call__:
+            return None
+        whole = {"samples": self._samples, "num_shards": self.num_shards, "batch_size": self.batch_size}
+        whole["seed"] = self.seed if self.shuffle else 0
+        return {**{name: int(value) for name, value in whole.items()}, "shuffle": bool(self.shuffle)}
 
     @property
     def length(self) -> int | None:
