@@ -168,8 +168,8 @@ struct tile_rows {
 static __device__ __forceinline__ tile_rows load_rows(const tile_job &j)
 {
 	int32_t warp = (int32_t)(threadIdx.x / 32);
-	float *values = j.memory, *behind = values + (j.t.height + j.t.y.size - 1) * j.t.pitch;
-	int32_t *skew = (int32_t *)(void *)(behind + WARPS * VALUES);
+	float *values = j.memory, *results = values + (j.t.height + j.t.y.size - 1) * j.t.pitch;
+	int32_t *skew = (int32_t *)(void *)(results + WARPS * VALUES);
 #pragma unroll 1
 	for (int32_t row = warp; row < j.rows; row += WARPS) {
 		float *line = values + row * j.t.pitch, *first = load_row_of(j, row, line);
@@ -177,7 +177,7 @@ static __device__ __forceinline__ tile_rows load_rows(const tile_job &j)
 			skew[row] = (int32_t)(first - line);
 	}
 	__syncthreads();
-	return {values, skew, behind + warp * VALUES};
+	return {values, skew, results + warp * VALUES};
 }
 
 static __device__ __forceinline__ const float *row_of(const tile_job &j, const tile_rows &r, int32_t row)

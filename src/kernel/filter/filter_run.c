@@ -16,7 +16,7 @@ struct run {
 	const struct stk_filter_kernels *k;
 	int32_t left, right;      /* number of positions that are added at each end of a row */
 	bool filters_width_first; /* rows are filtered along the width before they enter the ring */
-	int32_t kept;             /* number of rows that the ring has for each input row: one, or one for each term */
+	int32_t rows_per_input;   /* number of rows that the ring has for each input row: one, or one for each term */
 	int64_t width;            /* number of values in a row of the ring */
 	int64_t slots; /* number of slots in the ring; slot r % slots contains row r of the volume if row_numbers[r % slots] is r */
 	int64_t *row_numbers;
@@ -48,29 +48,29 @@ static void measure(struct run *r)
 		height = larger(height, w[1].size);
 		deep |= f->dense && w[0].size > 1;
 	}
-	r->kept = r->filters_width_first ? f->n_terms : 1;
+	r->rows_per_input = r->filters_width_first ? f->n_terms : 1;
 	r->width = (r->filters_width_first ? (int64_t)f->out[2] : (int64_t)r->left + f->in[2] + r->right) * f->channels;
-	bool whole = f->border == STK_BORDER_WRAP || height > f->in[1];
-	r->slots = deep ? (int64_t)f->in[0] * f->in[1] : whole ? f->in[1] : height;
+	bool needs_all_rows = f->border == STK_BORDER_WRAP || height > f->in[1];
+	r->slots = deep ? (int64_t)f->in[0] * f->in[1] : needs_all_rows ? f->in[1] : height;
 }
 
 /* Returns the maximum number of taps of an output: over a dense window, or along the height or the depth of a separable one, where an output combines the
  * windows of all terms. Sets *row to the maximum number of taps along a row, where each term has outputs of its own. */
 static int64_t count_taps(const struct stk_filter *f, int64_t *row)
 {
-	int64_t places = 0, height = 0, depth = 0;
+	int64_t taps = 0, height = 0, depth = 0;
 	*row = 0;
 	for (int t = 0; t < f->n_terms; t++) {
 		const struct stk_filter_window *w = f->window[t];
-		places += (int64_t)w[0].size * w[1].size * w[2].size;
+		taps += (int64_t)w[0].size * w[1].size * w[2].size;
 		height += w[1].size;
 		depth += w[0].size;
 		*row = *row > w[2].size ? *row : w[2].size;
 	}
-	return f->dense ? places : height > depth ? height : depth;
+	return f->dense ? taps : height > depth ? height : depth;
 }
 
-static float *take(struct stk_arena *arena, int64_t values)
+static float *allocate(struct stk_arena *arena, int64_t values)
 {
 	return stk__arena_take(arena, (size_t)values * sizeof(float));
 }
@@ -80,15 +80,15 @@ static bool take_scratch(struct run *r, struct stk_arena *arena)
 	const struct stk_filter *f = r->f;
 	int64_t row_taps, taps = count_taps(f, &row_taps), extended = ((int64_t)r->left + f->in[2] + r->right) * f->channels;
 	bool sets = !f->dense && f->last == 0;
-	r->ring = take(arena, r->slots * r->kept * r->width);
-	r->extended = take(arena, extended);
-	r->outside = take(arena, extended);
-	r->result = take(arena, (int64_t)f->out[2] * f->channels);
-	r->weights = take(arena, taps);
+	r->ring = allocate(arena, r->slots * r->rows_per_input * r->width);
+	r->extended = allocate(arena, extended);
+	r->outside = allocate(arena, extended);
+	r->result = allocate(arena, (int64_t)f->out[2] * f->channels);
+	r->weights = allocate(arena, taps);
 	r->taps = stk__arena_take(arena, (size_t)taps * sizeof *r->taps);
 	r->row_taps = stk__arena_take(arena, (size_t)row_taps * sizeof *r->row_taps);
 	r->row_numbers = stk__arena_take(arena, (size_t)r->slots * sizeof *r->row_numbers);
-	r->sets = sets ? take(arena, f->n_terms * stk__filter_volume(f, f->out)) : NULL;
+	r->sets = sets ? allocate(arena, f->n_terms * stk__filter_volume(f, f->out)) : NULL;
 	if (!r->ring || !r->extended || !r->outside || !r->result || !r->weights || !r->taps || !r->row_taps || !r->row_numbers ||
 		(sets && !r->sets))
 		return false;
@@ -119,8 +119,8 @@ static void reduce(const struct run *r, float *out, const float *const *taps, co
 static void extend_at(const struct run *r, float *row, int32_t p)
 {
 	const struct stk_filter *f = r->f;
-	int32_t place = stk__border_index(p, f->in[2], f->border);
-	const float *from = place < 0 ? r->outside : row + (int64_t)place * f->channels;
+	int32_t index = stk__border_index(p, f->in[2], f->border);
+	const float *from = index < 0 ? r->outside : row + (int64_t)index * f->channels;
 	memcpy(row + (int64_t)p * f->channels, from, (size_t)f->channels * sizeof *from);
 }
 
@@ -160,7 +160,7 @@ static const float *kept_row(const struct run *r, const uint8_t *volume, int64_t
 {
 	const struct stk_filter *f = r->f;
 	int64_t slot = row % r->slots;
-	float *at = r->ring + slot * r->kept * r->width;
+	float *at = r->ring + slot * r->rows_per_input * r->width;
 	if (r->row_numbers[slot] != row) {
 		r->row_numbers[slot] = row;
 		extend(r, r->filters_width_first ? r->extended : at, volume + row * f->in[2] * f->channels * r->d->src_size);
@@ -188,8 +188,8 @@ static int gather_height(const struct run *r, const uint8_t *volume, int32_t z, 
 	int n = 0;
 	for (int t = begin; t < end; t++)
 		for (int32_t k = 0; k < f->window[t][1].size; k++) {
-			int32_t place = stk__border_index(y + f->window[t][1].first + k, f->in[1], f->border);
-			r->taps[n++] = place < 0 ? r->outside : kept_row(r, volume, (int64_t)z * f->in[1] + place, t);
+			int32_t index = stk__border_index(y + f->window[t][1].first + k, f->in[1], f->border);
+			r->taps[n++] = index < 0 ? r->outside : kept_row(r, volume, (int64_t)z * f->in[1] + index, t);
 		}
 	return n;
 }
@@ -234,8 +234,8 @@ static void run_depth(const struct run *r, int64_t first, int64_t width)
 			int n = 0;
 			for (int t = 0; t < f->n_terms; t++)
 				for (int32_t k = 0; k < f->window[t][0].size; k++) {
-					int32_t place = stk__border_index(z + f->window[t][0].first + k, f->in[0], f->border);
-					r->taps[n++] = place < 0 ? r->outside : r->sets + t * volume + place * plane + at;
+					int32_t index = stk__border_index(z + f->window[t][0].first + k, f->in[0], f->border);
+					r->taps[n++] = index < 0 ? r->outside : r->sets + t * volume + index * plane + at;
 				}
 			reduce(r, r->result, r->taps, r->weights, n, width);
 			store(r, r->result, first + z * plane + at, width);

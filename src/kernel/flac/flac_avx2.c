@@ -7,8 +7,8 @@
 /* Returns sixteen bytes as a polynomial, in which the first bit is the coefficient of the highest power. */
 static inline __m128i polynomial(const uint8_t *p)
 {
-	const __m128i turned = _mm_setr_epi8(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
-	return _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(const void *)p), turned);
+	const __m128i reversed = _mm_setr_epi8(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+	return _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(const void *)p), reversed);
 }
 
 /* Returns a polynomial of at most 128 bits with the same remainder as a * x^n. powers: the remainders of x^(n + 64) and of x^n. */

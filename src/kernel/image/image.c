@@ -39,10 +39,10 @@ static bool is_image(const struct stk_job *job)
 static bool reads_nearest(const struct stk_transform *t)
 {
 	const int32_t most = INT32_MAX >> STK_TRANSFORM_NN_BITS;
-	bool near = t->interp == STK_INTERP_NN && t->width <= most && t->height <= most;
+	bool fits = t->interp == STK_INTERP_NN && t->width <= most && t->height <= most;
 	for (int row = 0; row < 6; row += 3)
-		near = near && llabs(t->m[row]) * t->width + llabs(t->m[row + 1]) * t->height + llabs(t->m[row + 2]) <= INT32_MAX;
-	return near;
+		fits = fits && llabs(t->m[row]) * t->width + llabs(t->m[row + 1]) * t->height + llabs(t->m[row + 2]) <= INT32_MAX;
+	return fits;
 }
 
 /* Returns whether the job needs so many registers that it has a launch of its own: a transform that reads more than the nearest pixel or is too large for

@@ -138,7 +138,7 @@ static size_t find_shared(const struct stk_job_gpu *b, const void *constants, ui
 static void assign_memory(struct stk_job_gpu *b, struct stk_job *job, const struct stk_job_kind *kind, uint64_t constants, uint64_t work)
 {
 	const void *given = job->constants;
-	const bool shares = !kind->place && job->constant_bytes >= LEAST_SHARED && constants == job->constant_bytes;
+	const bool shares = !kind->write_constants && job->constant_bytes >= LEAST_SHARED && constants == job->constant_bytes;
 	size_t at = shares ? find_shared(b, given, constants) : SIZE_MAX;
 	if (at != SIZE_MAX) {
 		job->constants = (const void *)(uintptr_t)(b->device_tables + at);
@@ -151,8 +151,8 @@ static void assign_memory(struct stk_job_gpu *b, struct stk_job *job, const stru
 		b->shared[b->n_shared++ % SHARED] = (struct shared){at, constants};
 	job->constants = (const void *)(uintptr_t)(b->device_tables + at);
 	job->work = (void *)(uintptr_t)(b->device_work + b->n_work);
-	if (kind->place)
-		kind->place(job, given, b->tables + at);
+	if (kind->write_constants)
+		kind->write_constants(job, given, b->tables + at);
 	else if (job->constant_bytes)
 		memcpy(b->tables + at, given, job->constant_bytes);
 	else if (constants)

@@ -38,7 +38,7 @@ struct stk_job_kind {
 	void (*memory)(const struct stk_job *job, uint64_t *constants, uint64_t *work);
 	/* Writes the job's constants. The job's addresses are already device addresses. given: the job's constants on the host; to: the memory that will be
 	 * uploaded. NULL: the constants are copied. */
-	void (*place)(struct stk_job *job, const void *given, uint8_t *to);
+	void (*write_constants)(struct stk_job *job, const void *given, uint8_t *to);
 	/* Returns the size in bytes of an element of the output if the job may be flat (job_flat.h), otherwise 0. Sets *dense to true if output i must also
 	 * read element i for the job to be flat. */
 	int32_t (*flat)(const struct stk_job *job, bool *dense);

@@ -9,7 +9,7 @@
 
 /* Removes the next bits from the window and returns them. One refill (56 bits) is enough for a code and its extra bits (31), or for a code, a sign and 32
  * corrections (49). */
-ALWAYS_INLINE uint32_t take(struct stk_jpeg_bits *b, uint32_t bits)
+ALWAYS_INLINE uint32_t take_bits(struct stk_jpeg_bits *b, uint32_t bits)
 {
 	uint32_t value = (uint32_t)(b->window >> 1 >> (63 - bits));
 	use(b, bits);
@@ -35,7 +35,7 @@ ALWAYS_INLINE int next_symbol(struct stk_jpeg_bits *b, const struct stk_jpeg_ban
 /* Reads an end-of-band symbol's extra bits and returns the number of blocks that end here, including this one [G.1.2.2]. */
 ALWAYS_INLINE uint32_t end_run(struct stk_jpeg_bits *b, uint32_t log)
 {
-	return (UINT32_C(1) << log) + take(b, log);
+	return (UINT32_C(1) << log) + take_bits(b, log);
 }
 
 /* ---- first scans ---- */
@@ -183,12 +183,12 @@ ALWAYS_INLINE bool refine_block(struct stk_jpeg_bits *b, struct stk_jpeg_band *b
 			band->end_run = end_run(b, run);
 			break;
 		}
-		int32_t sign = size ? (int32_t)(take(b, 1) * 2) - 1 : 0;
+		int32_t sign = size ? (int32_t)(take_bits(b, 1) * 2) - 1 : 0;
 		uint64_t zeros = left & ~nonzero;
-		int behind = __builtin_popcountll(zeros) - 1 - (int)run;
-		if (behind < 0)
+		int index = __builtin_popcountll(zeros) - 1 - (int)run;
+		if (index < 0)
 			return false;
-		uint64_t target = deposit(UINT64_C(1) << behind, zeros);
+		uint64_t target = deposit(UINT64_C(1) << index, zeros);
 		grow |= some_corrections(b, left & nonzero & (0 - target));
 		left &= target - 1;
 		if (!size)
@@ -241,5 +241,5 @@ int ENTROPY_NAME(dc_first)(struct stk_jpeg_bits *bits, const struct stk_jpeg_blo
 uint32_t ENTROPY_NAME(take_bits)(struct stk_jpeg_bits *bits, int n)
 {
 	refill(bits);
-	return take(bits, (uint32_t)n);
+	return take_bits(bits, (uint32_t)n);
 }

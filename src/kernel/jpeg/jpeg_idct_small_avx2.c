@@ -33,9 +33,9 @@ STK__IDCT_INLINE __m256i flat_halves(const __m256i *coefficients)
 /* Stores four columns of 4 samples in double words as rows of bytes, row y of block i at out[i] + y * stride[i]. */
 STK__IDCT_INLINE void store_columns(const __m256i x[4], uint8_t *const out[2], const ptrdiff_t stride[2])
 {
-	const __m256i turn = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+	const __m256i shuffle = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
 	__m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(x[0], x[1]), _mm256_packs_epi32(x[2], x[3]));
-	bytes = _mm256_shuffle_epi8(_mm256_add_epi8(bytes, _mm256_set1_epi8(-128)), turn);
+	bytes = _mm256_shuffle_epi8(_mm256_add_epi8(bytes, _mm256_set1_epi8(-128)), shuffle);
 	for (int i = 0; i < 2; i++) {
 		__m128i rows = i ? _mm256_extracti128_si256(bytes, 1) : _mm256_castsi256_si128(bytes);
 		_mm_storeu_si32(out[i], rows);

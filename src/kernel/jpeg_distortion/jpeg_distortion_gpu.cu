@@ -281,8 +281,9 @@ extern "C" __global__ void __launch_bounds__(STK_JOB_THREADS) job_jpeg_pixels(co
 	const stk_job_gpu_item &it = share_item(v);
 	const stk_jpeg_distortion &j = STK_PARAMS(stk_jpeg_distortion, &it.job);
 	tile_place at = find_tile(blockIdx.x - it.block0[v.launch], stk__jpeg_pixel_tiles(&j), STK_JPEG_PIXEL_WIDTH, STK_JPEG_PIXEL_HEIGHT);
-	const int32_t beside = STK_JPEG_PIXEL_WIDTH / 8;
-	int32_t x = at.x + 8 * (int32_t)(threadIdx.x % beside), y = at.y + 2 * (int32_t)(threadIdx.x / beside), column = x / 2, row = y / 2;
+	const int32_t threads_per_row = STK_JPEG_PIXEL_WIDTH / 8;
+	int32_t x = at.x + 8 * (int32_t)(threadIdx.x % threads_per_row), y = at.y + 2 * (int32_t)(threadIdx.x / threads_per_row),
+		column = x / 2, row = y / 2;
 	if (x >= j.width || y >= j.height)
 		return;
 	const uint8_t *work = (const uint8_t *)it.job.work + at.frame * stk__jpeg_frame(&j), *chroma = work + stk__jpeg_plane(&j, 0);

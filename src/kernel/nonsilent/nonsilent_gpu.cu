@@ -30,9 +30,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) job_nonsilent(const __grid
 		last = -1;
 	}
 	__syncthreads();
-	for (int apart = THREADS / 2; apart > 0; apart /= 2) {
-		if (me < apart)
-			largest[me] = largest[me + apart] > largest[me] ? largest[me + apart] : largest[me];
+	for (int stride = THREADS / 2; stride > 0; stride /= 2) {
+		if (me < stride)
+			largest[me] = largest[me + stride] > largest[me] ? largest[me + stride] : largest[me];
 		__syncthreads();
 	}
 	double limit = stk__nonsilent_limit(&job, largest[0]);

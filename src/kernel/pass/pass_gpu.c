@@ -120,7 +120,8 @@ static float shared_for(const struct stk_plan *plan, const struct stk_pass *p, i
 {
 	const struct stk_filter_axis *a = &plan->axis[0];
 	float element = plan->kind == STK_RESAMPLE_FLOAT ? 4 : 2, scale = a->scale < 0 ? -a->scale : a->scale;
-	float reach = scale * (float)(columns - 1) + 3 + (float)a->n, most = reach < (float)a->in_size ? reach : (float)a->in_size;
+	float input_span = scale * (float)(columns - 1) + 3 + (float)a->n,
+	      most = input_span < (float)a->in_size ? input_span : (float)a->in_size;
 	return (most * (float)p->in_c + 8) * element * STK_PASS_GPU_ROWS;
 }
 

@@ -99,7 +99,7 @@ template <typename T, int C, bool WARPS, int N>
 static __device__ __forceinline__ void make_tile(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t x0, int32_t y0)
 {
 	const stk_pass_gpu_axis &ax = it.axis[0], &ay = it.axis[1];
-	int32_t x = min(x0 + (int32_t)(threadIdx.x % WIDTH), ax.size - 1), beside = min(ax.size - x0, WIDTH),
+	int32_t x = min(x0 + (int32_t)(threadIdx.x % WIDTH), ax.size - 1), columns = min(ax.size - x0, WIDTH),
 		y1 = min(y0 + HEIGHT, ay.size);
 	bool across = x >= ax.begin && x < ax.end;
 	int32_t top = ay.begin, bottom = ay.end, first = WARPS ? ay.post.first : map(ay.pre, ay.post.first),
@@ -152,7 +152,7 @@ static __device__ __forceinline__ void make_tile(const stk_pass_gpu_view &v, con
 				for (int c = 0; c < C; c++)
 					p[i][c] = __ldg(e.fill + c);
 			transform(e, p[i]);
-			store_pixels(e, to + (y + i) * row, p[i], beside);
+			store_pixels(e, to + (y + i) * row, p[i], columns);
 		}
 	}
 }

@@ -46,11 +46,11 @@ template <bool INTERLEAVED>
 static __device__ __forceinline__ void store_bytes(const stk_pass_gpu_item &it, const quad &q, const uint32_t (&word)[3])
 {
 	uint8_t *to = (uint8_t *)it.dst + q.y * it.dst_row + q.x * it.dst_pixel;
-	const int64_t apart = INTERLEAVED ? 4 : it.dst_channel;
+	const int64_t stride = INTERLEAVED ? 4 : it.dst_channel;
 	if (q.x >= 0 && q.x + 4 <= it.axis[0].size) {
 #pragma unroll
 		for (int k = 0; k < 3; k++)
-			*(uint32_t *)(to + k * apart) = word[k];
+			*(uint32_t *)(to + k * stride) = word[k];
 		return;
 	}
 #pragma unroll
@@ -59,7 +59,7 @@ static __device__ __forceinline__ void store_bytes(const stk_pass_gpu_item &it, 
 		for (int i = 0; i < 4; i++) {
 			int32_t x = q.x + value_at(INTERLEAVED, k, i) / 3;
 			if (x >= 0 && x < it.axis[0].size)
-				to[k * apart + i] = (uint8_t)(word[k] >> 8 * i);
+				to[k * stride + i] = (uint8_t)(word[k] >> 8 * i);
 		}
 }
 
@@ -108,7 +108,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4) pass_rows(const __grid_
 	__shared__ stk_pass_gpu_item it;
 	share_item(v, it);
 	const ending e = make_ending(v, it);
-	const int32_t across = (int32_t)it.across, down = THREADS / across, beside = THREADS - down * across;
+	const int32_t across = (int32_t)it.across, row_step = THREADS / across, column_step = THREADS - row_step * across;
 	const uint32_t first = (blockIdx.x - it.block0[v.launch]) * STK_PASS_GPU_QUADS + threadIdx.x;
 	int32_t y = (int32_t)(first / it.across), x = (int32_t)first - y * across;
 	quad q[QUADS];
@@ -117,8 +117,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4) pass_rows(const __grid_
 		q[k].y = y;
 		if (y < it.axis[1].size)
 			q[k] = load_quad(it, 4 * x + row_begin(it, e, y), y, e.fill);
-		x += beside;
-		y += down + (x >= across);
+		x += column_step;
+		y += row_step + (x >= across);
 		x -= x >= across ? across : 0;
 	}
 	if (e.dtype == STK_UINT8 && e.interleaved)

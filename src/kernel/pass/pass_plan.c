@@ -10,7 +10,7 @@ static int32_t round_up(int32_t x, int32_t to)
 	return (x + to - 1) / to * to;
 }
 
-static size_t take(struct stk_plan *plan, size_t bytes)
+static size_t reserve(struct stk_plan *plan, size_t bytes)
 {
 	size_t at = plan->bytes;
 	plan->bytes += (bytes + 63) & ~(size_t)63;
@@ -18,7 +18,7 @@ static size_t take(struct stk_plan *plan, size_t bytes)
 }
 
 /* Returns the maximum number of source pixels that `outputs` adjacent outputs read. */
-static int32_t reach(const struct stk_filter_axis *a, int32_t outputs)
+static int32_t input_span(const struct stk_filter_axis *a, int32_t outputs)
 {
 	float scale = a->scale < 0 ? -a->scale : a->scale, span = scale * (float)(outputs - 1) + 3;
 	return span < (float)(a->in_size - a->n) ? (int32_t)span + a->n : a->in_size;
@@ -47,17 +47,17 @@ static void plan_resize(struct stk_plan *plan, const struct stk_pass *p)
 	size_t element = bytes ? 2 : 4, column = element * STK_BLOCK_ROWS * (size_t)p->in_c;
 	int32_t outputs = round_up(plan->x.end - plan->x.begin, STK_BLOCK_ROWS);
 	plan->chunk = outputs;
-	while (plan->chunk > STK_BLOCK_ROWS && column * (size_t)reach(x, plan->chunk) > CHUNK_BYTES)
+	while (plan->chunk > STK_BLOCK_ROWS && column * (size_t)input_span(x, plan->chunk) > CHUNK_BYTES)
 		plan->chunk = round_up(plan->chunk / 2, STK_BLOCK_ROWS);
-	int32_t columns = reach(x, plan->chunk) + STK_COLUMN_GROUP;
-	plan->at_first = take(plan, sizeof(int32_t) * (size_t)outputs);
-	plan->at_weights = take(plan, element * (size_t)outputs * (size_t)x->n);
-	plan->at_row_weights = take(plan, element * STK_BLOCK_ROWS * (size_t)y->n);
-	plan->at_taps = take(plan, sizeof(float) * (size_t)(x->n > y->n ? x->n : y->n));
-	plan->at_turned = take(plan, column * (size_t)columns);
+	int32_t columns = input_span(x, plan->chunk) + STK_COLUMN_GROUP;
+	plan->at_first = reserve(plan, sizeof(int32_t) * (size_t)outputs);
+	plan->at_weights = reserve(plan, element * (size_t)outputs * (size_t)x->n);
+	plan->at_row_weights = reserve(plan, element * STK_BLOCK_ROWS * (size_t)y->n);
+	plan->at_taps = reserve(plan, sizeof(float) * (size_t)(x->n > y->n ? x->n : y->n));
+	plan->at_transposed = reserve(plan, column * (size_t)columns);
 	if (!bytes && p->in_dtype != STK_UINT8 && p->in_dtype != STK_FLOAT) {
 		plan->staged_pitch = (ptrdiff_t)columns * p->in_c;
-		plan->at_staged = take(plan, sizeof(float) * (size_t)plan->staged_pitch * (size_t)reach(y, STK_BLOCK_ROWS) + 64);
+		plan->at_staged = reserve(plan, sizeof(float) * (size_t)plan->staged_pitch * (size_t)input_span(y, STK_BLOCK_ROWS) + 64);
 	}
 }
 
@@ -86,12 +86,12 @@ void stk__plan_make(struct stk_plan *plan, const struct stk_pass *p)
 	plan->pitch = round_up(p->w, 32) + 32;
 	plan->plane = plan->pitch * STK_BLOCK_ROWS;
 	if (plan->nearest) {
-		plan->at_nearest[0] = take(plan, sizeof(int32_t) * (size_t)p->resize.out_w);
-		plan->at_nearest[1] = take(plan, sizeof(int32_t) * (size_t)p->resize.out_h);
+		plan->at_nearest[0] = reserve(plan, sizeof(int32_t) * (size_t)p->resize.out_w);
+		plan->at_nearest[1] = reserve(plan, sizeof(int32_t) * (size_t)p->resize.out_h);
 	}
 	if (plan->rows != STK_ROWS_COPY) {
-		plan->at_block = take(plan, element * (size_t)(plan->plane * plan->max_channels) + 64);
-		plan->at_line = take(plan, 2 * sizeof(float) * (size_t)(plan->pitch * plan->max_channels));
+		plan->at_block = reserve(plan, element * (size_t)(plan->plane * plan->max_channels) + 64);
+		plan->at_line = reserve(plan, 2 * sizeof(float) * (size_t)(plan->pitch * plan->max_channels));
 	}
 	if (resize && plan->x.begin < plan->x.end && plan->y.begin < plan->y.end)
 		plan_resize(plan, p);

@@ -40,7 +40,7 @@ struct stk_plan {
 	size_t at_nearest[2]; /* for each axis, a table of int32: the position in the sampler's input for each of the sampler's outputs */
 	/* in this order: the block of rows; lines of float32 for one row; for each column its first source pixel, and its weights; the weights of a block's
 	 * rows; the taps of one output before they are quantised; the intermediate values of a resize; source rows as float32 */
-	size_t at_block, at_line, at_first, at_weights, at_row_weights, at_taps, at_turned, at_staged;
+	size_t at_block, at_line, at_first, at_weights, at_row_weights, at_taps, at_transposed, at_staged;
 	ptrdiff_t staged_pitch; /* number of elements of a row converted to float32; 0 if the kernels read the source itself */
 	size_t bytes;
 };

@@ -86,11 +86,11 @@ static void vertical(const struct stk_run *run, struct stk_span x, const int32_t
 	}
 	for (int r = 0; r < STK_BLOCK_ROWS; r++)
 		v.row[r] = (ptrdiff_t)(rows[r] - top) * row;
-	void *turned = run->scratch + plan->at_turned;
+	void *transposed = run->scratch + plan->at_transposed;
 	if (plan->kind == STK_RESAMPLE_FLOAT && run->p->in_dtype == STK_UINT8)
-		run->k->resample.vertical_u8_float(&v, turned);
+		run->k->resample.vertical_u8_float(&v, transposed);
 	else
-		run->k->resample.vertical[plan->kind](&v, turned);
+		run->k->resample.vertical[plan->kind](&v, transposed);
 }
 
 void stk__run_resize_rows(const struct stk_run *run, int32_t y, int32_t rows)
@@ -102,7 +102,7 @@ void stk__run_resize_rows(const struct stk_run *run, int32_t y, int32_t rows)
 
 	const int32_t *first = (const int32_t *)(const void *)(run->scratch + plan->at_first);
 	size_t weight = plan->kind == STK_RESAMPLE_FLOAT ? 4 : 2, element = plan->kind == STK_RESAMPLE_FLOAT ? 4 : 1;
-	struct stk_horizontal h = {.block = run->scratch + plan->at_turned,
+	struct stk_horizontal h = {.block = run->scratch + plan->at_transposed,
 		.step = step,
 		.n = n,
 		.shift = STK_FILTER_WIDE_SHIFT,

@@ -52,11 +52,11 @@ static void fill_run(const struct stk_pointwise *p, const struct stk_pointwise_d
 	uint8_t *dst = d->dst + i * size;
 	int64_t divisor = p->erase.fill_divisor, fills = p->erase.n_fills, same = fills == 1 ? n : divisor - i % divisor;
 	if (divisor == 1 && fills > 1) { /* interleaved channels: writes the fills for a few pixels, then copies them */
-		int64_t few = n < fills ? n : fills;
-		for (int64_t k = 0; k < few; k++)
+		int64_t written = n < fills ? n : fills;
+		for (int64_t k = 0; k < written; k++)
 			memcpy(dst + k * size, stk__pointwise_fill(p, d, i + k), (size_t)size);
-		for (int64_t k = few; k < n; k += few)
-			memcpy(dst + k * size, dst, (size_t)((n - k < few ? n - k : few) * size));
+		for (int64_t k = written; k < n; k += written)
+			memcpy(dst + k * size, dst, (size_t)((n - k < written ? n - k : written) * size));
 		return;
 	}
 	for (; n > 0; i += same, n -= same, same = divisor) {

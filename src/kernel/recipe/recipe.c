@@ -32,11 +32,11 @@ static bool same_but_for_geometry(const struct stk_pass *a, const struct stk_pas
 	       memcmp(a->steps, b->steps, sizeof a->steps) == 0;
 }
 
-/* Replaces the recipe's pass by `made`, which continues it. Keeps has_fill if the recipe's pass had it. */
-static void take_over(struct stk_recipe *r, const struct stk_pass *made)
+/* Replaces the recipe's pass by `pass`, which continues it. Keeps has_fill if the recipe's pass had it. */
+static void take_over(struct stk_recipe *r, const struct stk_pass *pass)
 {
 	uint8_t filled = r->pass.has_fill;
-	r->pass = *made;
+	r->pass = *pass;
 	r->pass.has_fill |= filled;
 }
 

@@ -70,18 +70,18 @@ static void memory(const struct stk_job *job, uint64_t *constants, uint64_t *wor
 	}
 }
 
-static void place(struct stk_job *job, const void *given, uint8_t *to)
+static void write_constants(struct stk_job *job, const void *host_constants, uint8_t *to)
 {
 	job->src[1] = is_given(job) ? job->constants : job->work;
 	if (!is_given(job)) {
 		if (stk__job_is_columns(job))
 			memset(to, 0, sizeof(struct stk_job_totals));
 		else if (job->constant_bytes)
-			memcpy(to, given, job->constant_bytes);
+			memcpy(to, host_constants, job->constant_bytes);
 		return;
 	}
 	struct stk_job host = *job;
-	host.constants = given;
+	host.constants = host_constants;
 	for (uint32_t k = 0; k < STK_PARAMS(stk_job_normalize, job).groups.groups; k++, to += 2 * sizeof(double)) {
 		double stats[] = {stk__job_mean(&host, k, 0), stk__job_factor(&host, k, 0)}; /* the pair that a measurement would store */
 		memcpy(to, stats, sizeof stats);
@@ -108,4 +108,4 @@ static void blocks(const struct stk_job_gpu_item *it, struct stk_job_blocks *b)
 }
 
 const struct stk_job_kind stk__job_kind_normalize = {
-	STK_JOB_LAUNCHES_OF(normalize, launches), .memory = memory, .place = place, .flat = flat, .blocks = blocks};
+	STK_JOB_LAUNCHES_OF(normalize, launches), .memory = memory, .write_constants = write_constants, .flat = flat, .blocks = blocks};

@@ -31,9 +31,9 @@ static __device__ __forceinline__ double sum_lanes(double sum)
 	__shared__ double sums[STK_JOB_PARTIAL_SUMS];
 	sums[threadIdx.x] = sum;
 	__syncthreads();
-	for (uint32_t apart = STK_JOB_PARTIAL_SUMS / 2; apart > 0; apart /= 2) {
-		if (threadIdx.x < apart)
-			sums[threadIdx.x] += sums[threadIdx.x + apart];
+	for (uint32_t stride = STK_JOB_PARTIAL_SUMS / 2; stride > 0; stride /= 2) {
+		if (threadIdx.x < stride)
+			sums[threadIdx.x] += sums[threadIdx.x + stride];
 		__syncthreads();
 	}
 	double total = sums[0];

@@ -53,9 +53,9 @@ static double sum_group(const struct stk_job_groups *g, const uint8_t *base, int
 		if (!serial)
 			add_run(sums, k, x, dtype, step, inner->size, about);
 	}
-	for (uint32_t apart = serial ? 0 : STK_JOB_PARTIAL_SUMS / 2; apart > 0; apart /= 2)
-		for (uint32_t i = 0; i < apart; i++)
-			sums[i] += sums[i + apart];
+	for (uint32_t stride = serial ? 0 : STK_JOB_PARTIAL_SUMS / 2; stride > 0; stride /= 2)
+		for (uint32_t i = 0; i < stride; i++)
+			sums[i] += sums[i + stride];
 	return serial ? sum : sums[0];
 }
 

@@ -83,28 +83,28 @@ template <what WHAT> static __device__ __forceinline__ void take_chunks(const st
 	}
 }
 
-/* Returns the thread's result for position p, counted from the first aligned chunk. The thread's first byte has position 4 * turn, modulo POSITIONS. */
-static __device__ __forceinline__ uint32_t at_position(const uint32_t *mine, int p, uint32_t turn)
+/* Returns the thread's result for position p, counted from the first aligned chunk. The thread's first byte has position 4 * phase, modulo POSITIONS. */
+static __device__ __forceinline__ uint32_t at_position(const uint32_t *mine, int p, uint32_t phase)
 {
-	return turn == 0 ? mine[p] : turn == 1 ? mine[(p + 8) % POSITIONS] : mine[(p + 4) % POSITIONS];
+	return phase == 0 ? mine[p] : phase == 1 ? mine[(p + 8) % POSITIONS] : mine[(p + 4) % POSITIONS];
 }
 
 /* Adds the results of all threads to `all`, the thread block's totals in shared memory; for extremes keeps the maximum. All threads of the block must call
  * this. */
 template <what WHAT> static __device__ __forceinline__ void join(const found &f, uint32_t lead, uint32_t columns, stk_job_totals &all)
 {
-	uint32_t turn = threadIdx.x % 3;
+	uint32_t phase = threadIdx.x % 3;
 #pragma unroll
 	for (int p = 0; p < POSITIONS; p++) {
 		uint32_t column = (p + lead) % columns;
 		if (WHAT == GREATEST || WHAT == LEAST) {
-			uint32_t most = ~stk__warp_min(~at_position(f.sum, p, turn));
+			uint32_t most = ~stk__warp_min(~at_position(f.sum, p, phase));
 			if (threadIdx.x % 32 == 0)
 				atomicMax(&all.sum[column], (unsigned long long)most);
 			continue;
 		}
-		uint32_t sum = WHAT == SQUARES ? 0 : stk__warp_sum(at_position(f.sum, p, turn));
-		uint32_t squares = WHAT == SUMS ? 0 : stk__warp_sum(at_position(f.squares, p, turn));
+		uint32_t sum = WHAT == SQUARES ? 0 : stk__warp_sum(at_position(f.sum, p, phase));
+		uint32_t squares = WHAT == SUMS ? 0 : stk__warp_sum(at_position(f.squares, p, phase));
 		if (threadIdx.x % 32 == 0 && WHAT != SQUARES)
 			atomicAdd(&all.sum[column], (unsigned long long)sum);
 		if (threadIdx.x % 32 == 0 && WHAT != SUMS)
@@ -115,8 +115,8 @@ template <what WHAT> static __device__ __forceinline__ void join(const found &f,
 /* Processes the bytes before the first chunk and after the last one. Only the first thread block does this. */
 template <what WHAT> static __device__ __forceinline__ void take_edges(const stretch &s, uint32_t columns, stk_job_totals &all)
 {
-	uint32_t behind = threadIdx.x - CHUNK, at = threadIdx.x < CHUNK ? threadIdx.x : s.lead + s.chunks * CHUNK + behind;
-	if (threadIdx.x < CHUNK ? at >= s.lead : behind >= CHUNK || at >= s.n)
+	uint32_t tail = threadIdx.x - CHUNK, at = threadIdx.x < CHUNK ? threadIdx.x : s.lead + s.chunks * CHUNK + tail;
+	if (threadIdx.x < CHUNK ? at >= s.lead : tail >= CHUNK || at >= s.n)
 		return;
 	uint32_t byte = s.src[at], column = at % columns;
 	byte = WHAT == LEAST ? 255 - byte : byte;

@@ -11,9 +11,9 @@ static __device__ __forceinline__ stk_job_value join_lanes(const stk_job &job, s
 	__shared__ stk_job_value parts[STK_JOB_PARTIAL_SUMS];
 	parts[threadIdx.x] = part;
 	__syncthreads();
-	for (uint32_t apart = STK_JOB_PARTIAL_SUMS / 2; apart > 0; apart /= 2) {
-		if (threadIdx.x < apart)
-			parts[threadIdx.x] = stk__job_reduce_join(&job, parts[threadIdx.x], parts[threadIdx.x + apart]);
+	for (uint32_t stride = STK_JOB_PARTIAL_SUMS / 2; stride > 0; stride /= 2) {
+		if (threadIdx.x < stride)
+			parts[threadIdx.x] = stk__job_reduce_join(&job, parts[threadIdx.x], parts[threadIdx.x + stride]);
 		__syncthreads();
 	}
 	return parts[0];

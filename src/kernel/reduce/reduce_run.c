@@ -203,9 +203,9 @@ static void store_tile(struct tile *t, uint32_t group)
 		union stk_job_value v[STK_JOB_PARTIAL_SUMS];
 		for (int l = 0; l < t->lanes; l++)
 			v[l] = lane_value(t, (int64_t)l * t->columns + c);
-		for (int apart = t->lanes / 2; apart > 0; apart /= 2)
-			for (int l = 0; l < apart; l++)
-				v[l] = stk__job_reduce_join(job, v[l], v[l + apart]);
+		for (int stride = t->lanes / 2; stride > 0; stride /= 2)
+			for (int l = 0; l < stride; l++)
+				v[l] = stk__job_reduce_join(job, v[l], v[l + stride]);
 		stk__job_reduce_store(job, job->dst + (int64_t)(group + (uint32_t)c) * to, v[0]);
 	}
 }

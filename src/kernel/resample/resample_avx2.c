@@ -228,7 +228,7 @@ static void vertical_u8_float(const struct stk_vertical *v, void *block)
 }
 
 /* Transposes 16 columns of 16 rows, values 0 .. 255 in uint16, to 16 rows of 16 bytes, and stores them `row` bytes apart. */
-static inline void store_turned(const __m256i v[16], uint8_t *dst, ptrdiff_t row)
+static inline void store_transposed(const __m256i v[16], uint8_t *dst, ptrdiff_t row)
 {
 	__m256i a[8], b[8];
 	for (int k = 0; k < 8; k++) /* each half of a register: column k's eight rows, then those of column k + 8 */
@@ -286,7 +286,7 @@ static inline void narrow_columns(const struct stk_horizontal *h, int32_t n, int
 				v[c][k] = round_even(sum[c]);
 		}
 		for (int32_t c = 0; c < channels; c++)
-			store_turned(v[c], (uint8_t *)h->dst + c * h->plane + x, h->row);
+			store_transposed(v[c], (uint8_t *)h->dst + c * h->plane + x, h->row);
 	}
 }
 
@@ -338,7 +338,7 @@ static void horizontal_wide(const struct stk_horizontal *h)
 				__m256i sum = _mm256_packus_epi32(_mm256_sra_epi32(low, shift), _mm256_sra_epi32(high, shift));
 				v[k] = _mm256_min_epu16(sum, most);
 			}
-			store_turned(v, (uint8_t *)h->dst + c * h->plane + x, h->row);
+			store_transposed(v, (uint8_t *)h->dst + c * h->plane + x, h->row);
 		}
 }
 

@@ -69,8 +69,8 @@ static void order_of(const struct stk_tensor *in, const struct stk_tensor *out, 
 		int32_t at = i;
 		double share = (double)out->desc.shape[dims[i]] / (double)in->desc.shape[dims[i]];
 		for (; at > 0; at--) {
-			int32_t before = dims[order[at - 1]];
-			if ((double)out->desc.shape[before] / (double)in->desc.shape[before] <= share)
+			int32_t previous = dims[order[at - 1]];
+			if ((double)out->desc.shape[previous] / (double)in->desc.shape[previous] <= share)
 				break;
 			order[at] = order[at - 1];
 		}

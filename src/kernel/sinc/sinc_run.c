@@ -47,8 +47,8 @@ STK_LANES_INLINE float sum_row(const float *x, const float *row, int32_t taps)
 /* Returns one output, computed from samples x[0 .. taps - 1] of the input. row: the output's row of the table. */
 STK_LANES_INLINE float sum_taps(const struct stk_sinc *p, const struct stk_sinc_at *at, const float *x, const float *row)
 {
-	float here = sum_row(x, row, p->taps);
-	return p->phases > 0 ? here : here + at->part * (sum_row(x, row + p->taps, p->taps) - here);
+	float sum = sum_row(x, row, p->taps);
+	return p->phases > 0 ? sum : sum + at->part * (sum_row(x, row + p->taps, p->taps) - sum);
 }
 
 /* Returns an output that has taps outside of the signal, where the signal is 0. */

@@ -153,9 +153,9 @@ static bool is_shift(const struct stk_transform *t)
 	       ((t->m[5] - half) & (one - 1)) == 0;
 }
 
-void stk__transform_run(const struct stk_transform *given, const uint8_t *src, uint8_t *dst)
+void stk__transform_run(const struct stk_transform *original, const uint8_t *src, uint8_t *dst)
 {
-	struct stk_transform t = *given;
+	struct stk_transform t = *original;
 	if (t.interp != STK_INTERP_NN && is_shift(&t)) {
 		for (int k = 0; k < 6; k++)
 			t.m[k] >>= STK_TRANSFORM_BITS - STK_TRANSFORM_NN_BITS;

@@ -149,10 +149,10 @@ static void warp_row(const struct stk_warp_row *w)
 {
 	ptrdiff_t row = w->src.row < 0 ? -w->src.row : w->src.row, pixel = w->src.pixel < 0 ? -w->src.pixel : w->src.pixel;
 	bool bytes = w->src.dtype == STK_UINT8 && w->src.channels <= 4 && (w->src.channel == 1 || w->src.channels == 1);
-	bool near = row * w->src.height < INT32_MAX - 64 && pixel * w->src.width < INT32_MAX - row * w->src.height - 64;
-	if (bytes && near)
+	bool fits_int32 = row * w->src.height < INT32_MAX - 64 && pixel * w->src.width < INT32_MAX - row * w->src.height - 64;
+	if (bytes && fits_int32)
 		warp_bytes(w);
-	else if (w->src.dtype == STK_FLOAT && near)
+	else if (w->src.dtype == STK_FLOAT && fits_int32)
 		warp_floats(w);
 	else
 		stk__warp_kernels_c.row(w);
