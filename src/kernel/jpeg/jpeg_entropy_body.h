@@ -22,7 +22,7 @@
 /* Maps a zigzag index to the coefficient's position in a pair of blocks. Indices from 64 on are mapped to STK_JPEG_PAIR_NOWHERE. */
 #define X16 X, X, X, X, X, X, X, X, X, X, X, X, X, X, X, X
 enum { X = STK_JPEG_PAIR_NOWHERE };
-static const uint8_t place[256] = {STK_JPEG_ZIGZAG(ENTROPY_PLACE), X16, X16, X16, X16, X16, X16, X16, X16, X16, X16, X16, X16};
+static const uint8_t position_of[256] = {STK_JPEG_ZIGZAG(ENTROPY_PLACE), X16, X16, X16, X16, X16, X16, X16, X16, X16, X16, X16, X16};
 
 ALWAYS_INLINE void refill(struct stk_jpeg_bits *b)
 {
@@ -98,7 +98,7 @@ NEVER_INLINE bool one_symbol_slowly(struct stk_jpeg_bits *b, const struct stk_jp
 	} else {
 		*k += run + 1;
 		if (block)
-			block[place[*k - 1]] = (int16_t)value_of(b->window << code, 64 - size, 1 - (INT64_C(1) << size));
+			block[position_of[*k - 1]] = (int16_t)value_of(b->window << code, 64 - size, 1 - (INT64_C(1) << size));
 	}
 	use(b, code + size);
 	return true;
@@ -136,10 +136,10 @@ ALWAYS_INLINE bool decode_ac(struct stk_jpeg_bits *b, const struct stk_jpeg_ac_t
 		length = t->pair_length[index];                                                                                            \
 		before = k;                                                                                                                \
 		window_before = b->window;                                                                                                 \
-		block[place[k + e->first_at]] = e->first_value;                                                                            \
+		block[position_of[k + e->first_at]] = e->first_value;                                                                      \
 		uint64_t extra = b->window << e->second_bits;                                                                              \
 		k += e->advance;                                                                                                           \
-		block[place[k - 1]] = (int16_t)value_of(extra, e->second_shift, e->second_bias);                                           \
+		block[position_of[k - 1]] = (int16_t)value_of(extra, e->second_shift, e->second_bias);                                     \
 		use(b, length);                                                                                                            \
 	} while (0)
 	for (;;) {

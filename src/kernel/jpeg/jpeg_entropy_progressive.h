@@ -94,7 +94,7 @@ ALWAYS_INLINE bool first_block(struct stk_jpeg_bits *b, struct stk_jpeg_band *ba
 		int16_t stored = (int16_t)(value * (1 << band->low));
 		nonzero |= (uint64_t)(stored != 0) << (64 - k);
 		if (block)
-			block[place[k - 1]] = stored;
+			block[position_of[k - 1]] = stored;
 	} while (k <= end);
 	*mask = nonzero;
 	return true;
@@ -166,7 +166,7 @@ ALWAYS_INLINE uint64_t some_corrections(struct stk_jpeg_bits *b, uint64_t m)
 ALWAYS_INLINE void grow_by(uint64_t grow, int low, int16_t *block)
 {
 	for (; grow; grow &= grow - 1) {
-		int16_t *c = block + place[63 - __builtin_ctzll(grow)];
+		int16_t *c = block + position_of[63 - __builtin_ctzll(grow)];
 		*c = (int16_t)(*c + (*c < 0 ? -1 : 1) * (1 << low));
 	}
 }
@@ -195,7 +195,7 @@ ALWAYS_INLINE bool refine_block(struct stk_jpeg_bits *b, struct stk_jpeg_band *b
 			continue;
 		found |= target;
 		if (block)
-			block[place[__builtin_clzll(target)]] = (int16_t)(sign * (1 << band->low));
+			block[position_of[__builtin_clzll(target)]] = (int16_t)(sign * (1 << band->low));
 	}
 	if (band->end_run) {
 		refill(b);

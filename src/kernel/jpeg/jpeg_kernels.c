@@ -3,12 +3,12 @@
 
 #include "kernel/jpeg/jpeg_layout.h"
 
-static const uint8_t place[64] = {STK_JPEG_NATURAL(STK_JPEG_PLACE_C)};
+static const uint8_t position_of[64] = {STK_JPEG_NATURAL(STK_JPEG_PLACE_C)};
 
 void stk__jpeg_kernels_init(struct stk_jpeg_kernels *k, unsigned cpu)
 {
 	*k = (struct stk_jpeg_kernels){
-		.position_of = place,
+		.position_of = position_of,
 		.unstuff = stk__jpeg_unstuff_c,
 		.decode = stk__jpeg_decode_c,
 		.skip = stk__jpeg_skip_c,
