@@ -6,7 +6,7 @@
 enum { LANES = 8 };
 
 /* The four pixels around each of eight positions. pixel[i] has one of the four for each position, in 32-bit lanes. */
-struct near {
+struct neighbours {
 	__m256i pixel[4];
 };
 
@@ -26,20 +26,20 @@ static inline void load_row(const uint8_t *base, const int32_t *offset, __m128i 
 	*second = _mm256_castps_si256(_mm256_shuffle_ps(a_next, b_next, _MM_SHUFFLE(2, 0, 2, 0)));
 }
 
-static inline struct near load_inside(const struct stk_job_sample *s, const struct texels *t, const int32_t *offset)
+static inline struct neighbours load_inside(const struct stk_job_sample *s, const struct texels *t, const int32_t *offset)
 {
 	const __m128i next = _mm_cvtsi32_si128(8 * (int32_t)s->stride[0]);
-	struct near near;
-	load_row(t->base, offset, next, &near.pixel[0], &near.pixel[1]);
-	load_row(t->base + s->stride[1], offset, next, &near.pixel[2], &near.pixel[3]);
-	return near;
+	struct neighbours neighbours;
+	load_row(t->base, offset, next, &neighbours.pixel[0], &neighbours.pixel[1]);
+	load_row(t->base + s->stride[1], offset, next, &neighbours.pixel[2], &neighbours.pixel[3]);
+	return neighbours;
 }
 
 /* Returns the pixels around positions k .. k + n - 1, any of which may be at the border. */
-static struct near load_mixed(const struct stk_job_sample *s, const struct block *b, const struct texels *t, int32_t k, int32_t n)
+static struct neighbours load_mixed(const struct stk_job_sample *s, const struct block *b, const struct texels *t, int32_t k, int32_t n)
 {
 	uint32_t all[4][LANES] = {0};
-	struct near near;
+	struct neighbours neighbours;
 	for (int32_t i = 0; i < n; i++) {
 		uint32_t border[4];
 		load_border(s, b, t, k + i, border);
@@ -47,16 +47,16 @@ static struct near load_mixed(const struct stk_job_sample *s, const struct block
 			all[j][i] = border[j];
 	}
 	for (int32_t j = 0; j < 4; j++)
-		near.pixel[j] = _mm256_loadu_si256((const __m256i *)(const void *)all[j]);
-	return near;
+		neighbours.pixel[j] = _mm256_loadu_si256((const __m256i *)(const void *)all[j]);
+	return neighbours;
 }
 
 /* Returns the interpolated values of one channel, rounded to bytes. */
-static inline __m256i mix_channel(const struct near *near, int32_t channel, __m256 qx, __m256 qy)
+static inline __m256i mix_channel(const struct neighbours *neighbours, int32_t channel, __m256 qx, __m256 qy)
 {
 	__m256 a[4], px = _mm256_sub_ps(_mm256_set1_ps(1), qx);
 	for (int i = 0; i < 4; i++)
-		a[i] = _mm256_cvtepi32_ps(_mm256_and_si256(_mm256_srli_epi32(near->pixel[i], 8 * channel), _mm256_set1_epi32(255)));
+		a[i] = _mm256_cvtepi32_ps(_mm256_and_si256(_mm256_srli_epi32(neighbours->pixel[i], 8 * channel), _mm256_set1_epi32(255)));
 	__m256 top = _mm256_add_ps(_mm256_mul_ps(a[0], px), _mm256_mul_ps(a[1], qx));
 	__m256 bottom = _mm256_add_ps(_mm256_mul_ps(a[2], px), _mm256_mul_ps(a[3], qx));
 	__m256 value = _mm256_add_ps(top, _mm256_mul_ps(_mm256_sub_ps(bottom, top), qy));
@@ -94,11 +94,11 @@ static inline void mix_pixels(
 		int32_t n = b->n - k < LANES ? b->n - k : LANES;
 		__m256i offsets = _mm256_loadu_si256((const __m256i *)(const void *)(b->offset + k));
 		bool inside = n == LANES && !_mm256_movemask_ps(_mm256_castsi256_ps(offsets));
-		struct near near = inside ? load_inside(s, t, b->offset + k) : load_mixed(s, b, t, k, n);
+		struct neighbours neighbours = inside ? load_inside(s, t, b->offset + k) : load_mixed(s, b, t, k, n);
 		__m256 qx = _mm256_loadu_ps(b->qx + k), qy = _mm256_loadu_ps(b->qy + k);
-		__m256i pixels = mix_channel(&near, 0, qx, qy);
+		__m256i pixels = mix_channel(&neighbours, 0, qx, qy);
 		for (int32_t c = 1; c < channels; c++)
-			pixels = _mm256_or_si256(pixels, _mm256_slli_epi32(mix_channel(&near, c, qx, qy), 8 * c));
+			pixels = _mm256_or_si256(pixels, _mm256_slli_epi32(mix_channel(&neighbours, c, qx, qy), 8 * c));
 		if (together && (b->n - k) * channels >= 4 * channels + 16)
 			store_together(dst + k * step[0], pixels, channels);
 		else

@@ -23,7 +23,7 @@ struct block {
 	/* Offset in bytes of that pixel in the frame. -1: a needed pixel is outside of the image, or so near the frame's end that a load would read past the
 	 * end. */
 	int32_t offset[BLOCK];
-	float near[4][BLOCK], value[BLOCK];
+	float neighbours[4][BLOCK], value[BLOCK];
 };
 
 /* Parameters for pixels of bytes. */
@@ -125,15 +125,16 @@ static void find_pixels(const struct stk_job_sample *s, struct block *b, int32_t
 }
 
 /* Loads the four pixels around position k of the block, some of which are outside of the image, as words of up to four channels. */
-static inline void load_border(const struct stk_job_sample *s, const struct block *b, const struct texels *t, int32_t k, uint32_t near[4])
+static inline void load_border(
+	const struct stk_job_sample *s, const struct block *b, const struct texels *t, int32_t k, uint32_t neighbours[4])
 {
 	for (int32_t i = 0; i < 4; i++) {
 		int32_t x = stk__border_index(b->ix[k] + (i & 1), s->size[0], s->border),
 			y = stk__border_index(b->iy[k] + (i >> 1), s->size[1], s->border);
 		const uint8_t *at = t->base + (x < 0 || y < 0 ? 0 : x * s->stride[0] + y * s->stride[1]);
-		near[i] = x < 0 || y < 0 ? t->fill : 0;
+		neighbours[i] = x < 0 || y < 0 ? t->fill : 0;
 		for (int32_t c = 0; x >= 0 && y >= 0 && c < t->channels; c++)
-			near[i] |= (uint32_t)at[c] << 8 * c;
+			neighbours[i] |= (uint32_t)at[c] << 8 * c;
 	}
 }
 
@@ -144,14 +145,14 @@ static void mix_floats(const struct stk_job_sample *s, struct block *b, const ui
 	for (int32_t k = 0; k < b->n; k++) {
 		const uint8_t *at = base + (b->offset[k] < 0 ? 0 : b->offset[k]);
 		int64_t to_right = b->offset[k] < 0 ? 0 : right, down = b->offset[k] < 0 ? 0 : below;
-		b->near[0][k] = *(const float *)(const void *)at;
-		b->near[1][k] = *(const float *)(const void *)(at + to_right);
-		b->near[2][k] = *(const float *)(const void *)(at + down);
-		b->near[3][k] = *(const float *)(const void *)(at + down + to_right);
+		b->neighbours[0][k] = *(const float *)(const void *)at;
+		b->neighbours[1][k] = *(const float *)(const void *)(at + to_right);
+		b->neighbours[2][k] = *(const float *)(const void *)(at + down);
+		b->neighbours[3][k] = *(const float *)(const void *)(at + down + to_right);
 	}
 	for (int32_t k = 0; k < b->n; k++) {
-		float qx = b->qx[k], px = 1 - qx, top = b->near[0][k] * px + b->near[1][k] * qx,
-		      bottom = b->near[2][k] * px + b->near[3][k] * qx;
+		float qx = b->qx[k], px = 1 - qx, top = b->neighbours[0][k] * px + b->neighbours[1][k] * qx,
+		      bottom = b->neighbours[2][k] * px + b->neighbours[3][k] * qx;
 		b->value[k] = top + (bottom - top) * b->qy[k];
 	}
 	for (int32_t k = 0; k < b->n; k++)
