@@ -18,6 +18,7 @@ struct stk_video_decoder {
 	stk_yuv_row *yuv_row;
 	AVCodecContext *context;
 	uint64_t serial; /* hash of the context's parameters, as in stk_video_index.serial */
+	int (*get_buffer)(AVCodecContext *context, AVFrame *frame, int flags); /* libavcodec's own */
 	AVFrame *frame;
 	AVPacket *packet;
 	uint8_t *bytes; /* memory for the bytes of a packet */
@@ -98,6 +99,50 @@ struct stk_video_counters stk__video_decoder_counters(const struct stk_video_dec
 	return d->counters;
 }
 
+/* ---- colours of H.264 and MPEG-2 ---- */
+
+/* libavcodec's decoders of these codecs set the context's colours from the stream's headers, but only those that a header states. The others remain as earlier
+ * frames left them, and are copied to the frame when it is returned, after later packets have been read. So a frame's colours would depend on which frames were
+ * decoded before. Stoker therefore resets the context before a packet with a header, and stores in AVFrame.opaque what the frame's own header states. For the
+ * rest, the container's colours hold. */
+
+enum {
+	UNSTATED = 1 << 16, /* a value of color_primaries that no stream states; headers state these together with the matrix */
+	/* Bits of AVFrame.opaque. */
+	HAS_RANGE = 1,
+	IS_FULL = 2,
+	HAS_MATRIX = 4,
+	MATRIX_SHIFT = 3
+};
+
+/* Returns whether libavcodec's decoder needs note_colours and forget_colours. */
+static bool keeps_colours(const AVCodecParameters *p)
+{
+	return p->codec_id == AV_CODEC_ID_H264 || p->codec_id == AV_CODEC_ID_MPEG2VIDEO;
+}
+
+/* Called for each frame when libavcodec begins to decode it. */
+static int note_colours(AVCodecContext *context, AVFrame *frame, int flags)
+{
+	const struct stk_video_decoder *d = context->opaque;
+	const bool range = context->color_range != AVCOL_RANGE_UNSPECIFIED, matrix = (int)context->color_primaries != UNSTATED;
+	frame->opaque = (void *)(intptr_t)((range ? HAS_RANGE : 0) | (context->color_range == AVCOL_RANGE_JPEG ? IS_FULL : 0) |
+					   (matrix ? HAS_MATRIX | (int)context->colorspace << MATRIX_SHIFT : 0));
+	return d->get_buffer(context, frame, flags);
+}
+
+/* Resets the context's colours if a packet states those of its pictures again: in H.264, the decoder reads them again for each picture; in MPEG-2, from the
+ * sequence header and what follows it. Its range is always limited. */
+static void forget_colours(const AVCodecParameters *p, AVCodecContext *context, const uint8_t *packet, int32_t size)
+{
+	static const uint8_t sequence[] = {0, 0, 1, 0xb3};
+	if (p->codec_id == AV_CODEC_ID_H264)
+		context->color_range = AVCOL_RANGE_UNSPECIFIED;
+	else if (size < (int32_t)sizeof sequence || memcmp(packet, sequence, sizeof sequence) != 0)
+		return;
+	context->color_primaries = (enum AVColorPrimaries)UNSTATED;
+}
+
 /* ---- the context ---- */
 
 static enum stk_status open_context(struct stk_video_decoder *d, const struct stk_video_index *x, struct stk_error *err)
@@ -117,6 +162,11 @@ static enum stk_status open_context(struct stk_video_decoder *d, const struct st
 	/* AV_EF_EXPLODE makes libavcodec refuse damaged pictures. H.264 does not need it, since its decoder marks pictures that it has repaired. There it
 	 * would also refuse intact pictures if references that they do not use are missing, as after the key frame of an open group. */
 	d->context->err_recognition = d->limits.lenient || x->parameters->codec_id == AV_CODEC_ID_H264 ? 0 : AV_EF_EXPLODE;
+	if (keeps_colours(x->parameters)) {
+		d->get_buffer = d->context->get_buffer2;
+		d->context->get_buffer2 = note_colours;
+		d->context->opaque = d;
+	}
 	const int code = d->f.avcodec_open2(d->context, codec, NULL);
 	d->serial = x->serial;
 	return code < 0 ? stk__ffmpeg_fail(&d->f, code, "the decoder does not start", err) : STK_OK;
@@ -147,17 +197,26 @@ static enum stk_status refuse_frame(const struct decoding *n, int32_t frame, enu
 	return stk__fail(n->err, s, "frame %d (%.3f s): %s", frame, stk__video_time(n->x, frame), why);
 }
 
-static bool is_full(const AVFrame *frame)
+/* Finds the conversion matrix of a frame, as its number in H.273, and whether its values use the full range. */
+static void find_colours(const AVCodecParameters *p, const AVFrame *frame, int *matrix, bool *full)
 {
-	const int f = frame->format;
-	return frame->color_range == AVCOL_RANGE_JPEG || f == AV_PIX_FMT_YUVJ420P || f == AV_PIX_FMT_YUVJ422P || f == AV_PIX_FMT_YUVJ444P ||
-	       f == AV_PIX_FMT_YUVJ440P || f == AV_PIX_FMT_YUVJ411P;
+	const int f = frame->format, stated = (int)(intptr_t)frame->opaque;
+	if (keeps_colours(p)) {
+		*matrix = stated & HAS_MATRIX ? stated >> MATRIX_SHIFT : (int)p->color_space;
+		*full = stated & HAS_RANGE ? stated & IS_FULL : p->color_range == AVCOL_RANGE_JPEG;
+		return;
+	}
+	*matrix = frame->colorspace;
+	*full = frame->color_range == AVCOL_RANGE_JPEG || f == AV_PIX_FMT_YUVJ420P || f == AV_PIX_FMT_YUVJ422P ||
+		f == AV_PIX_FMT_YUVJ444P || f == AV_PIX_FMT_YUVJ440P || f == AV_PIX_FMT_YUVJ411P;
 }
 
 /* Describes a frame's planes. Returns NULL, or the reason why the frame cannot be converted. */
-static const char *describe(const struct stk_video_decoder *d, const AVFrame *frame, struct stk_picture *out)
+static const char *describe(const struct decoding *n, const AVFrame *frame, struct stk_picture *out)
 {
-	const AVPixFmtDescriptor *p = d->f.av_pix_fmt_desc_get(frame->format);
+	int matrix;
+	bool full;
+	const AVPixFmtDescriptor *p = n->d->f.av_pix_fmt_desc_get(frame->format);
 	const uint64_t unsupported = AV_PIX_FMT_FLAG_BE | AV_PIX_FMT_FLAG_PAL | AV_PIX_FMT_FLAG_BITSTREAM | AV_PIX_FMT_FLAG_HWACCEL |
 				     AV_PIX_FMT_FLAG_BAYER | AV_PIX_FMT_FLAG_FLOAT;
 	if (!p || p->flags & unsupported || p->comp[0].depth < 8 || p->comp[0].depth > 16)
@@ -175,7 +234,8 @@ static const char *describe(const struct stk_video_decoder *d, const AVFrame *fr
 			return "its channels have unequal numbers of bits";
 		out->planes[c] = (struct stk_plane){frame->data[k->plane] + k->offset, frame->linesize[k->plane], k->step, k->shift};
 	}
-	if (!out->rgb && !stk__colour_matrix(frame->colorspace, out->bits, is_full(frame), &out->matrix))
+	find_colours(n->x->parameters, frame, &matrix, &full);
+	if (!out->rgb && !stk__colour_matrix(matrix, out->bits, full, &out->matrix))
 		return "its colours are of a kind (YCgCo, ICtCp, constant luminance, ...) that Stoker does not convert";
 	return NULL;
 }
@@ -185,7 +245,7 @@ static enum stk_status deliver(struct decoding *n, int32_t k, const AVFrame *fra
 	struct stk_picture picture;
 	const int32_t rotation = n->x->facts.rotation, number = n->frames[k];
 	const bool turned = rotation == 90 || rotation == 270;
-	const char *why = describe(n->d, frame, &picture);
+	const char *why = describe(n, frame, &picture);
 	if (why)
 		return refuse_frame(n, number, STK_UNSUPPORTED, why);
 	const struct stk_image to = n->wanted->destination(
@@ -278,6 +338,8 @@ static enum stk_status send_packet(struct decoding *n, int32_t packet, int64_t f
 	d->packet->pts = d->packet->dts = frame;
 	d->packet->flags = p->flags & STK_PACKET_KEY ? AV_PKT_FLAG_KEY : 0;
 	d->context->skip_frame = wanted ? AVDISCARD_DEFAULT : AVDISCARD_NONREF;
+	if (keeps_colours(n->x->parameters))
+		forget_colours(n->x->parameters, d->context, d->bytes, p->size);
 	const int code = d->f.avcodec_send_packet(d->context, d->packet);
 	d->counters.decode_ns += stk__clock_ns() - have;
 	d->packet->data = NULL;

@@ -193,7 +193,8 @@ static enum stk_status copy_parameters(struct stk_video_index *x, const AVStream
 enum stk_status stk__video_index_finish(struct stk_video_index *x, struct stk_error *err)
 {
 	const AVCodecParameters *p = x->parameters;
-	const int32_t key[] = {p->codec_id, (int32_t)p->codec_tag, p->width, p->height, p->video_delay, p->format, p->extradata_size};
+	const int32_t key[] = {p->codec_id, (int32_t)p->codec_tag, p->width, p->height, p->video_delay, p->format, p->extradata_size,
+		p->color_range, p->color_primaries, p->color_trc, p->color_space};
 	x->serial = stk__xxh64(key, sizeof key, 0);
 	if (p->extradata_size > 0)
 		x->serial = stk__xxh64(p->extradata, (size_t)p->extradata_size, x->serial);

@@ -95,6 +95,34 @@ def test_times_are_ffmpegs(clips, name):
     assert decoder.metadata.end_stream_seconds > want[-1]
 
 
+@pytest.mark.parametrize("ending", ["h264", "ts", "m2v"])
+def test_colours_of_parts_do_not_depend_on_the_order_of_reading(tmp_path, ending):
+    """The parts of the file state no colours, then one range and matrix, then others. libavcodec keeps what an earlier part has stated."""
+    x264 = "-bf 2 -g 8 -c:v libx264 -x264-params "
+    mpeg2 = "-bf 2 -g 8 -c:v mpeg2video -q:v 4 "
+    arguments = {
+        "h264": [x264 + "bframes=2", x264 + "fullrange=on:colormatrix=bt709", x264 + "fullrange=off:colormatrix=smpte170m"],
+        "m2v": [mpeg2, *(mpeg2 + f"-colorspace {c} -color_primaries {c} -color_trc {c}" for c in ("bt709", "smpte170m"))],
+    }["m2v" if ending == "m2v" else "h264"]
+    parts = [tmp_path / f"{k}.{'m2v' if ending == 'm2v' else 'mp4'}" for k in range(3)]
+    for part, how in zip(parts, arguments, strict=True):
+        videos.ffmpeg("-f lavfi -i", "testsrc2=size=64x48:rate=25:duration=0.8", "-pix_fmt yuv420p", how, part)
+        if ending != "m2v":
+            videos.ffmpeg("-i", part, "-c copy", part.with_suffix(f".{ending}"))
+    want = np.concatenate([videos.frames(part) for part in parts])
+    path = tmp_path / f"together.{ending}"
+    if ending == "ts":
+        videos.ffmpeg("-i", "concat:" + "|".join(str(part.with_suffix(".ts")) for part in parts), "-c copy", path)
+    else:
+        path.write_bytes(b"".join(part.with_suffix(f".{ending}").read_bytes() for part in parts))
+    orders = [range(60), range(59, -1, -1), np.random.default_rng(SEED).permutation(60)]
+    for order in orders:
+        decoder = opened(path)
+        assert len(decoder) == 60
+        for k in map(int, order):
+            assert np.array_equal(np.asarray(decoder[k]), want[k]), k
+
+
 def test_the_plan_decodes_what_frames_need(clips):
     """A frame at the end of a group of 12 needs at most 12 packets; frames of one group share them."""
     decoder = opened(clips("h264.mp4"))
