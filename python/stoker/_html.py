@@ -46,7 +46,7 @@ def of_pipeline(title: str, pipe: Any = None) -> str:
 
     details = ""
     if pipe is not None:
-        with suppress(StateError):  # it is closed, or this is a forked child
+        with suppress(StateError):  # it is closed, in use by another thread, or belongs to a parent process
             svg = _drawing.of_pipeline(pipe.explain(as_json=True), title).svg
             details = f"<details><summary>how it runs</summary>{svg}<pre>{escape(pipe.explain())}</pre></details>"
     return f"<code>{escape(title)}</code>{details}"

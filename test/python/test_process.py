@@ -174,6 +174,43 @@ assert len(pipe.run()[0]) == 4
     assert done.stderr == ""
 
 
+@pytest.mark.parametrize("when", ["before an epoch", "in an epoch", "closed"])
+def test_objects_can_be_shown_in_a_forked_child(tree, script, when):
+    """A child of a fork shows them in logs and debuggers. The objects work only in the parent process."""
+    check(
+        script,
+        f"""
+import warnings
+from stoker import Loader, transforms as T
+warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)  # from CPython 3.12 on
+made = lambda **more: Loader(ROOT, 4, transforms=[T.Resize((16, 16))], **more)
+pipe = images()
+shown = [made(), made(shuffle=True), made(sampler=lambda epoch: range(8)), Loader(images()), Loader.mix([(made(), 1)]), pipe]
+if {when!r} == "in an epoch":
+    iterators = [iter(thing) for thing in shown[:3]]
+    batches = [next(iterator) for iterator in iterators]
+if {when!r} == "closed":
+    for thing in shown:
+        thing.close()
+"""
+        + """
+child = os.fork()
+if child == 0:
+    try:
+        for thing in shown:
+            assert "Loader(" in repr(thing) or "Pipeline(" in repr(thing)
+            getattr(thing, "_repr_html_", str)()
+        os._exit(0)
+    finally:
+        os._exit(1)
+_, status = os.waitpid(child, 0)
+assert os.waitstatus_to_exitcode(status) == 0, status
+assert all(repr(thing) for thing in shown)
+""",
+        tree,
+    )
+
+
 def test_multiprocessing_by_fork_while_a_pipeline_runs(tree, script):
     check(
         script,

@@ -688,8 +688,11 @@ class Loader(metaclass=BriefHelp):
     def __repr__(self) -> str:
         try:
             return self._text()
-        except StateError:  # the user's Pipeline is closed, or this is a forked child; a repr in a log or a traceback must not raise
-            return f"Loader({safe_text(str(self._described))}; its pipeline is closed, or belongs to the process that forked this one; epoch {self.epoch})"
+        except StateError:  # a repr in a log or a traceback must not raise
+            why = "its pipeline is closed, in use by another thread, or belongs to the process that forked this one"
+        except Exception as e:  # the source has gone since the pipeline was closed, for example
+            why = f"{type(e).__name__}: {e!s:.200}"
+        return f"Loader({safe_text(str(self._described))}; {why}; epoch {self.epoch})"
 
     def _text(self) -> str:
         spec, samples, described = self._spec, self._run.samples(), safe_text(str(self._described))
