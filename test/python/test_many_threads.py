@@ -1,15 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Several threads use Loaders and one Pipeline at the same time. On a free-threaded CPython nothing but the objects' own locks orders them."""
 
+import contextlib
+import os
 import random
 import sys
 import threading
+import time
+import warnings
 
 import numpy as np
 import pytest
+import stoker
 from sound_files import wav
-from stoker import Pipeline, _core, fn, types
-from stoker.errors import CancelledError, StalledError
+from stoker import Loader, Pipeline, _core, fn, types
+from stoker.errors import CancelledError, StalledError, StateError
 from support import SEED
 
 THREADS = 4
@@ -68,7 +73,6 @@ def test_importing_everything_leaves_the_gil_disabled(script):
 
 def test_loaders_on_threads_give_what_one_gives():
     pytest.importorskip("torch")
-    from stoker import Loader
 
     def run():
         got = []
@@ -87,7 +91,6 @@ def test_loaders_on_threads_give_what_one_gives():
 
 def test_failures_of_datasets_on_threads_are_all_counted():
     pytest.importorskip("torch")
-    from stoker import Loader
 
     def run():
         with Loader(Squares(fails=True), 8, num_threads=2, on_error="skip", max_errors=1000) as loader:
@@ -206,7 +209,6 @@ def test_a_tensor_is_read_while_another_thread_removes_its_axes():
 def test_a_loader_resumes_as_one_that_was_not_stopped():
     """The Dataset runs on threads, which read ahead. A state holds the position of the consumer, not theirs."""
     pytest.importorskip("torch")
-    from stoker import Loader
 
     def numbers(loader, most=None):
         got = []
@@ -227,3 +229,111 @@ def test_a_loader_resumes_as_one_that_was_not_stopped():
             assert begun + numbers(second) == expected
 
     in_threads(*[run] * THREADS)
+
+
+def test_a_thread_that_waits_for_a_loader_comes_next():
+    """The thread inside leaves and enters again at once, as a training loop does. The thread that waits must not wait until the loop pauses."""
+    from stoker.loader._one_thread import OneThread
+
+    guard, visited = OneThread(), []
+
+    def visit(number):
+        with guard.visit("state_dict()"):
+            visited.append(number)
+
+    threads = []
+    with guard:
+        for number in range(3):
+            threads.append(threading.Thread(target=visit, args=(number,)))
+            threads[-1].start()
+            while len(guard._line) <= number:
+                time.sleep(0.001)
+        assert guard.is_inside() and not visited
+    with guard:
+        assert visited == [0, 1, 2]
+    for thread in threads:
+        thread.join()
+    with guard:
+        pass
+
+
+def test_a_thread_that_stops_waiting_leaves_the_line(monkeypatch):
+    from stoker.loader import _one_thread
+
+    monkeypatch.setattr(_one_thread, "VISIT", 0.01)
+    guard, errors = _one_thread.OneThread(), []
+
+    def visit():
+        try:
+            with guard.visit("state_dict()"):
+                pass
+        except StateError as error:
+            errors.append(str(error))
+
+    with guard:
+        thread = threading.Thread(target=visit)
+        thread.start()
+        thread.join()
+    assert "has been waiting for a batch" in errors[0] and not guard._line and not guard.owner
+    with guard:
+        pass
+
+
+def test_many_threads_pass_a_lock_on():
+    from stoker.loader._fair_lock import FairLock
+
+    lock, inside, total, lost = FairLock(), [], [], []
+
+    def work(patience):
+        for _ in range(300):
+            if lock.acquire(patience):
+                inside.append(1)
+                lost.extend(inside[1:])
+                total.append(1)
+                inside.pop()
+                lock.release()
+
+    threads = [threading.Thread(target=work, args=(patience,)) for patience in (30, 30, 0, 0.0001)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not lost and len(total) >= 600 and not lock.owner and lock.try_acquire()
+
+
+@pytest.mark.parametrize("kind", ["Loader", "DataLoader"])
+def test_a_state_in_a_forked_child_needs_no_thread_of_the_parent(kind):
+    """Another thread of the parent process is inside, and does not exist in the child."""
+    inside, leave = threading.Event(), threading.Event()
+
+    class Slow:
+        def __len__(self):
+            return 8
+
+        def __getitem__(self, index):
+            inside.set()
+            leave.wait(60)
+            return np.zeros((8, 8, 3), np.uint8), index
+
+    loader = stoker.DataLoader(Slow(), 2) if kind == "DataLoader" else Loader(Slow(), 2)
+    thread = threading.Thread(target=list, args=(loader,), daemon=True)
+    thread.start()
+    assert inside.wait(60)
+    guard = loader._stoker_progress.lock if kind == "DataLoader" else loader._one_thread
+    while not guard.owner:
+        time.sleep(0.001)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of a fork with threads, from CPython 3.12 on
+        child = os.fork()
+    if child == 0:
+        try:
+            assert guard.acquire(0)
+            guard.release()
+            with contextlib.suppress(StateError):  # the pipeline belongs to the parent process
+                loader.state_dict()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    leave.set()
+    assert os.waitpid(child, 0)[1] == 0
+    thread.join(60)

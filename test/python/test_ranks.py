@@ -430,11 +430,12 @@ def test_two_threads_at_once(tree, registered, monkeypatch):
     thread = threading.Thread(target=lambda: got.extend(it), name="first", daemon=True)
     thread.start()
     inside.wait(30)
-    while not loader._one_thread._lock.locked():
+    while not loader._one_thread.owner:
         time.sleep(0.001)
     for use in (lambda: next(it), lambda: iter(loader), lambda: loader.load_state_dict(state)):
         with pytest.raises(StateError, match=r"in use by the thread 'first'.*one thread at a time"):
             use()
+    assert "Loader(" in repr(loader) and loader._repr_html_()  # although the pipeline is in use
     monkeypatch.setattr("stoker.loader._one_thread.VISIT", 0.1)
     for ask in (loader.state_dict, lambda: loader.step):
         with pytest.raises(StateError, match="the thread 'first' has been waiting for a batch"):

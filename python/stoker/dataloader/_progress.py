@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import base64
-import threading
 import zlib
 from collections import deque
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from torch.utils.data import IterableDataset
 from stoker import _same_data
 from stoker.dataloader import _worker_states as worker_states
 from stoker.errors import StateError
+from stoker.loader._fair_lock import FairLock
 
 VERSION = 1
 _MOST_SAMPLERS = 8  # samplers inside samplers that are looked at
@@ -38,7 +38,7 @@ class Progress:
     epoch: int = -1  # the epoch of a sampler with set_epoch(); -1: there is no such sampler
     workers: Any = None  # states of the workers' Datasets (WorkerStates); None if these cannot have states
     # Held by the thread that takes a batch, and by one that saves a state: a Dataset's state must not be ahead of the number of batches.
-    lock: Any = field(default_factory=threading.RLock, repr=False, compare=False)
+    lock: FairLock = field(default_factory=FairLock, repr=False, compare=False)
 
     def draw(self, indices: Any) -> None:
         last = self.drawn[-1] if self.drawn else self.digest

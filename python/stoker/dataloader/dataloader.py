@@ -195,7 +195,8 @@ class DataLoader(TorchDataLoader[_T]):
         progress = self._stoker_progress
         if progress is None:
             return _progress.save(self, None, self._state_of_dataset())
-        if not progress.lock.acquire(timeout=VISIT):
+        inside = progress.lock.is_mine()  # the loop's thread asks, from a function that it calls for a batch
+        if not inside and not progress.lock.acquire(VISIT):
             raise StateError(
                 f"state_dict(): another thread has been waiting for a batch for {VISIT:.0f} s, and the position is known only between two batches: call it "
                 "again, or from that thread"
@@ -203,7 +204,8 @@ class DataLoader(TorchDataLoader[_T]):
         try:
             return _progress.save(self, progress, self._state_of_dataset())
         finally:
-            progress.lock.release()
+            if not inside:
+                progress.lock.release()
 
     def _state_of_dataset(self) -> Any:
         """Returns the state of the Dataset, or of its iterator; None if neither can save one, or if workers hold it."""
@@ -299,8 +301,13 @@ class _Tracked:
             self._progress.count()
 
     def __next__(self) -> Any:
-        with self._progress.lock:
+        lock = self._progress.lock
+        inside = lock.is_mine() or not lock.acquire()
+        try:
             return self._take()
+        finally:
+            if not inside:
+                lock.release()
 
     def _take(self) -> Any:
         if self._skip and self._dataset_kind == _DatasetKind.Iterable:  # type: ignore[attr-defined]
