@@ -2,6 +2,7 @@
 """stoker.Loader: its state, after every batch, around the ends of epochs and with another number of ranks."""
 
 import contextlib
+import gc
 import itertools
 import json
 import os
@@ -563,4 +564,11 @@ def test_one_trace_of_all_epochs(tree, tmp_path):
     next(iter(loader))
     loader.close()
     assert [epoch[:2] for epoch in waits()[:2]] == [[0, 1]] * 2 and waits()[2][0] == 0
+    loader = make(tree, sampler=lambda epoch: range(8), trace=path)
+    list(loader)
+    rows = iter(loader)
+    next(rows)
+    del loader, rows  # without close()
+    gc.collect()
+    assert [epoch[:1] for epoch in waits()] == [[0]] * 2
     assert sorted(os.listdir(tmp_path)) == ["trace.json"]

@@ -44,6 +44,11 @@ class TraceFile:
             log(f"the trace of earlier epochs could not be added to {self._path}: {e}")
         self._seen = self._written()
 
+    def __del__(self) -> None:
+        """Does the same as close(), if the Loader was dropped without being closed."""
+        if getattr(self, "_pipe", None) is not None:
+            self.close()
+
     def _add_earlier(self, path: str) -> None:
         with open(path, encoding="utf-8") as file:
             lines = [line.rstrip(",") for line in file.read().splitlines()[1:-1]]
