@@ -23,6 +23,7 @@ LAYERS = {
         "_progress",
         "_files",
         "_same_data",
+        "_foreign_state",
         "_png",
         "_signatures",
         "_drawing",

@@ -17,11 +17,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, TypedDict, TypeVar
 
-from stoker import _files, _numbers, types
+from stoker import _files, _foreign_state, _numbers, types
 from stoker._processes import METHODS
 from stoker._signatures import Quiet, Shown, filled, hint_for
 from stoker._storage import Storage
-from stoker.errors import InvalidArgumentError, UnsupportedError
+from stoker.errors import InvalidArgumentError, StateError, UnsupportedError
 
 
 @dataclass(frozen=True)
@@ -495,21 +495,33 @@ def check_limit(owner: str, given: Mapping[str, Any]) -> None:
 
 def read_state(state: str | bytes | os.PathLike[str]) -> str:
     """Returns the text of a state. state: the text as str or bytes, or the path of a file with it. Raises FileNotFoundError if the file does not exist."""
-    if isinstance(state, bytes):
-        return state.decode()
+    if isinstance(state, bytes) and state.lstrip().startswith(b"{"):
+        return _text_of(state.decode())
+    if not isinstance(state, (str, os.PathLike)):
+        raise _foreign_state.refused(state, _foreign_state.PIPELINE)
     if isinstance(state, str) and state.lstrip().startswith("{"):
-        return state
+        return _text_of(state)
     try:
-        return _files.read_text(state)
+        return _text_of(_files.read_text(state))
     except FileNotFoundError:
         why = "no such file; a checkpoint is what Pipeline.checkpoint() returns, or the name of the file that it wrote"
         raise FileNotFoundError(errno.ENOENT, why, os.fspath(state)) from None
 
 
+def _text_of(text: str) -> str:
+    """Returns the text. Raises StateError if it is the state of another object of Stoker, saved as JSON."""
+    if '"stoker_' in text:
+        with contextlib.suppress(ValueError):
+            given = json.loads(text)
+            if isinstance(given, dict) and any(mark in given for mark in _foreign_state.KINDS):
+                raise _foreign_state.refused(given, _foreign_state.PIPELINE)
+    return text
+
+
 def _seed_of(checkpoint: Any) -> int | None:
     """Returns the seed in a saved state; None without a state, and for a damaged state, which the pipeline refuses when it reads the whole state."""
     if checkpoint is not None:
-        with contextlib.suppress(ValueError, TypeError, KeyError):
+        with contextlib.suppress(ValueError, TypeError, KeyError, StateError):
             return int(json.loads(read_state(checkpoint))["seed"])
     return None
 

@@ -11,6 +11,7 @@ import threading
 
 import numpy as np
 import pytest
+import stoker
 import torch
 from stoker import Loader, Pipeline, fn, sample_rng
 from stoker import transforms as T
@@ -208,6 +209,60 @@ def test_wrong_states(tree):
             loader.load_state_dict(state)
     with pytest.raises(TypeError, match="cannot be pickled"):
         pickle.dumps(loader)
+
+
+def built(tree, **more):
+    pipe = Pipeline(2, 1, None, **more)
+    with pipe:
+        pipe.set_outputs(*fn.readers.file(file_root=str(tree)))
+    pipe.build()
+    return pipe
+
+
+def foreign(tree):
+    """Returns a dict from parts of messages to states of other objects."""
+    loader = make(tree)
+    pipe = built(tree)
+    torchs = stoker.DataLoader(range(8), 2)
+    return {
+        "one of a Loader": loader.state_dict(),
+        "one of a mixture": Loader.mix([(make(tree), 1)]).state_dict(),
+        r"one of a stoker\.DataLoader": torchs.state_dict(),
+        "JSON text, like the state of a Pipeline": pipe.checkpoint(),
+        "a checkpoint of DALI's": b"\x0a\x02\x08\x01",
+        "torchdata's StatefulDataLoader": {"_snapshot": {}, "_steps_since_snapshot": 0, "_iterator_finished": False},
+        "a state of an optimizer": torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1).state_dict(),
+        "checkpoint of Lightning": {"pytorch-lightning_version": "2.0", "state_dict": {}},
+        r"a list of 1, whose entry is one of a Loader": [loader.state_dict()],
+        r"the entries 'w\.0', 'w\.1', 'w\.2', 'w\.3', \.\.\.": {f"w.{k}": torch.zeros(1) for k in range(5)},
+        "an empty dict": {},
+        "but None": None,
+        "a value of type int": 5,
+    }
+
+
+@pytest.mark.parametrize("kind", ["a Loader", "a mixture", "a stoker.DataLoader", "a Pipeline"])
+def test_states_of_other_objects_are_refused_by_name(tree, kind):
+    load = {
+        "a Loader": make(tree).load_state_dict,
+        "a mixture": Loader.mix([(make(tree), 1)]).load_state_dict,
+        "a stoker.DataLoader": stoker.DataLoader(range(8), 2).load_state_dict,
+        "a Pipeline": lambda state: built(tree, checkpoint=state),
+    }[kind]
+    for said, state in foreign(tree).items():
+        if said.replace("\\", "").endswith(kind) or (kind == "a Pipeline" and state is None):
+            continue
+        with pytest.raises(StateError, match=rf"this is no state of {kind}.*{said}.*: give what"):
+            load(state)
+    if kind == "a Loader":
+        state = make(tree).state_dict()
+        with pytest.raises(StateError, match="a dict whose entry 'data' is one"):
+            load({"model": {}, "data": state})
+        with pytest.raises(StateError, match="a state of a Loader in version 2, and this Stoker reads version 1"):
+            load({**state, "stoker_loader": 2})
+    if kind == "a Pipeline":
+        with pytest.raises(StateError, match=r"but one of a Loader: give what Pipeline\.checkpoint"):
+            load(json.dumps(make(tree).state_dict()))
 
 
 def test_a_closed_loader_stays_where_it_is(tree, files):

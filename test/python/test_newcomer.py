@@ -144,7 +144,10 @@ WRONG = {
         lambda d: T.Resize(3)(np.zeros((2, 8, 8, 3), np.uint8)),
         r"not one of shape \(2, 8, 8, 3\); a Loader takes batches",
     ),
-    "state": (lambda d: Loader(d / "ok", 4).load_state_dict({}), "this is no state of a Loader, or one of another version"),
+    "state": (
+        lambda d: Loader(d / "ok", 4).load_state_dict({}),
+        r"this is no state of a Loader, but an empty dict: give what its state_dict\(\) returned",
+    ),
     "transform as text": (
         lambda d: Loader(d / "ok", 4, transforms="Resize"),
         "a transform is an object of .*, or a function, not 'Resize'",

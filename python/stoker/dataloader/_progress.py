@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.utils.data import IterableDataset
 
-from stoker import _same_data
+from stoker import _foreign_state, _same_data
 from stoker.dataloader import _worker_states as worker_states
 from stoker.errors import StateError
 from stoker.loader._fair_lock import FairLock
@@ -230,7 +230,7 @@ def check_data(loader: Any, state: dict[str, Any]) -> None:
 
 def check(state: Any) -> None:
     if not isinstance(state, dict) or state.get("stoker_dataloader") != VERSION:
-        raise StateError("this is no state of a stoker.DataLoader, or one of another version")
+        raise _foreign_state.refused(state, "a stoker.DataLoader", VERSION)
     for name, end in (("inside", 2), ("batches", 2**48), ("digest", 2**64), ("turn", 2**32), ("base_seed", 2**64)):
         if not isinstance(state.get(name), int):
             raise StateError(f"the state of a stoker.DataLoader has no whole number {name!r}")

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from stoker import _numbers
+from stoker import _foreign_state, _numbers
 from stoker.errors import InvalidArgumentError, StateError
 from stoker.loader._epoch import END, Epoch
 from stoker.loader._one_thread import OneThread
@@ -231,7 +231,7 @@ class Mixture:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continues from a state, with any number of ranks. For a damaged state, or one of another mixture, raises StateError and changes nothing."""
         if not isinstance(state, dict) or state.get("stoker_mixture") != _STATE:
-            raise StateError("this is not a state of a mixture (Loader.mix), or it is of another version")
+            raise _foreign_state.refused(state, "a mixture (Loader.mix)", _STATE)
         counts: list[Any] = [state.get("taken"), state.get("begun")]
         good = all(isinstance(c, list) and len(c) == len(self.names) and all(is_whole(n) and n >= 0 for n in c) for c in counts)
         texts = [state.get("names"), state.get("shares")]

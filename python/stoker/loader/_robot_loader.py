@@ -8,7 +8,7 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from stoker import _core, _numbers, _ranks
+from stoker import _core, _foreign_state, _numbers, _ranks
 from stoker._at_exit import close_at_exit, wait_for_loop
 from stoker._same_data import WAY_OUT
 from stoker.errors import InvalidArgumentError, NotFoundError, StateError
@@ -206,7 +206,7 @@ class RobotLoader:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continues from a state, with any number of ranks and with the state's seed. Raises StateError for a state that is damaged or of other data."""
         if not isinstance(state, dict) or state.get("stoker_robots") != _STATE:
-            raise StateError("this is not a state of Loader.from_lerobot, or it is of another version")
+            raise _foreign_state.refused(state, "Loader.from_lerobot", _STATE)
         for name, end in (("epoch", MOST_EPOCHS), ("size", MOST_SAMPLES), ("seed", 2**64)):
             whole_of(state, name, end)
         if not isinstance(state.get("shuffle"), bool):

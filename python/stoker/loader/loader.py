@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from stoker import _html, _needs, _numbers, _ranks
+from stoker import _foreign_state, _html, _needs, _numbers, _ranks
 from stoker._settings import PassedOn, takes
 from stoker._sheet import Sheet, view
 from stoker._signatures import BriefHelp, brief, suggests
@@ -569,7 +569,7 @@ class Loader(metaclass=BriefHelp):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continues from a saved state of the same data, with any number of ranks."""
         if not isinstance(state, dict) or not is_whole(state.get("stoker_loader")) or state["stoker_loader"] != _STATE:
-            raise StateError("this is no state of a Loader, or one of another version")
+            raise _foreign_state.refused(state, "a Loader", _STATE)
         with self._one_thread:
             self._run.load(Saved.of(state))  # raises an error if it refuses the state
             self._generation += 1
