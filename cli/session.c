@@ -147,7 +147,7 @@ static enum stk_status add_tars(struct stk_graph *g, struct session *session, co
 	static const int64_t none = 0;
 	struct tars tars;
 	struct stk_arg args[8];
-	enum stk_status status = tars_look(&tars, session->command, source, session->storage, err);
+	enum stk_status status = tars_look(&tars, source, session->storage, err);
 	const char *const endings[] = {tars.images, "cls"};
 	size_t n = order_args(args, train, augment);
 	args[n++] = stk_arg_list("paths", STK_VALUE_STRINGS, tars.paths, (size_t)tars.count);

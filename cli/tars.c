@@ -76,7 +76,6 @@ bool is_tars(const char *source)
 
 struct search {
 	struct tars *tars;
-	const char *command;
 	char others[256]; /* endings of components that are not images, for a message */
 };
 
@@ -100,14 +99,9 @@ static void on_component(void *user, const char *ending, int64_t files)
 	s->tars->labels |= !strcmp(ending, "cls");
 }
 
-static void on_notice(void *user, const char *text)
+enum stk_status tars_look(struct tars *t, const char *source, struct stk_storage *storage, struct stk_error *err)
 {
-	fprintf(stderr, "stoker %s: %s\n", ((struct search *)user)->command, text);
-}
-
-enum stk_status tars_look(struct tars *t, const char *command, const char *source, struct stk_storage *storage, struct stk_error *err)
-{
-	struct search s = {.tars = t, .command = command};
+	struct search s = {.tars = t};
 	*t = (struct tars){.count = 0};
 	if (is_folder(source) ? !list_folder(t, source) : !add_path(t, strdup(source))) {
 		snprintf(err->message, sizeof(err->message), "%s: its tars cannot be listed", source);
@@ -117,7 +111,6 @@ enum stk_status tars_look(struct tars *t, const char *command, const char *sourc
 		.paths = (const char *const *)t->paths,
 		.path_count = t->count,
 		.storage = storage,
-		.notice = on_notice,
 		.component = on_component,
 		.user = &s};
 	enum stk_status status = stk_tar_index(&o, NULL, err);

@@ -21,9 +21,9 @@ bool names_tar(const char *path);
 /* Returns true for a local or remote tar, patterns like "shard-{000..127}.tar" and "*.tar", an index of tars, and a folder that holds tars and no folders. */
 bool is_tars(const char *source);
 
-/* Finds the tars of a source and the components of their samples, and stores an index as Loader does. Messages on stderr begin with `command`. Call
+/* Finds the tars of a source and the components of their samples, and stores an index as Loader does. Prints no notices, since the pipeline over the tars prints them. Call
  * tars_free in either case. */
-enum stk_status tars_look(struct tars *t, const char *command, const char *source, struct stk_storage *storage, struct stk_error *err);
+enum stk_status tars_look(struct tars *t, const char *source, struct stk_storage *storage, struct stk_error *err);
 void tars_free(struct tars *t);
 
 #endif

@@ -641,6 +641,12 @@ def test_view_cannot_write(folder, tmp_path):
     assert "x.png: cannot write the file: this is a folder" in stoker("view", folder, "-o", tmp_path / "x.png", code=1).stderr
 
 
+def test_inspect_prints_the_notice_of_a_tar_once(tars, tmp_path):
+    whole = next(iter(sorted((tars / "both").glob("*.tar")))).read_bytes().rstrip(b"\0")
+    (tmp_path / "a.tar").write_bytes(whole + bytes(-len(whole) % 512))
+    assert stoker("inspect", tmp_path / "a.tar").stderr.count("without the blocks of zeros") == 1
+
+
 def test_a_link_to_a_folder_is_not_replaced(folder, tmp_path):
     (tmp_path / "data").symlink_to(folder)
     assert "data: cannot write the index: this is a folder" in stoker("index", folder, "-o", tmp_path / "data", code=1).stderr
