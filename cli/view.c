@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * stoker view: draws a batch, as the network receives it, on a contact sheet. */
 #include "output.h"
+#include "progress.h"
 #include "session.h"
 #include "sheet.h"
 
@@ -232,7 +233,7 @@ static int draw_tiles(const struct session *session, const struct settings *s, c
 		fail_text("view", "out of memory");
 	} else {
 		struct sheet_scale scale = scale_of(session, &list->samples[0].desc);
-		for (int32_t k = 0; k < t->count; k++) {
+		for (int32_t k = 0; k < t->count && !interrupted(); k++) {
 			if (t->at[k].sample < 0)
 				sheet_cross_out(&sheet, k);
 			else
@@ -242,7 +243,9 @@ static int draw_tiles(const struct session *session, const struct settings *s, c
 			else if (sheet.lines)
 				write_captions(&sheet, k, session, batch, t->at[k].sample);
 		}
-		if (write_png(path, sheet.pixels, sheet.width, sheet.height, text, sizeof(text)))
+		if (interrupted())
+			fail_text("view", "interrupted");
+		else if (write_png(path, sheet.pixels, sheet.width, sheet.height, text, sizeof(text)))
 			code = report(session, s, path, &sheet, batch, t);
 		else
 			fail_text("view", "%s", text);
@@ -266,6 +269,16 @@ static int draw_batch(const struct session *session, const struct settings *s, s
 	int code = draw_tiles(session, s, host ? stk_batch_output(host, 0) : list, batch, t);
 	stk_batch_unref(&host);
 	return code;
+}
+
+/* Replaces the error that ended the pipeline by that of the first sample that failed in the same file. If a batch has only this file, the pipeline reads it again
+ * in later epochs, and gives up there. */
+static void find_first(struct stk_pipeline *p, struct stk_error *err)
+{
+	struct stk_error e;
+	for (int64_t i = 0; *err->uri && stk_pipeline_bad_sample(p, i, &e); i++)
+		if (!strcmp(e.uri, err->uri) && (e.epoch < err->epoch || (e.epoch == err->epoch && e.sample < err->sample)))
+			*err = e;
 }
 
 static int view_batch(const struct session *session, const struct settings *s, struct stk_batch *batch)
@@ -339,9 +352,10 @@ static int run_view(const struct settings *original)
 		enum stk_status status = next_batch(&session, &batch, &err);
 		if (status == STK_END)
 			code = fail_text("view", "%s: no samples", s.args[0]);
-		else if (status != STK_OK)
+		else if (status != STK_OK) {
+			find_first(session.pipeline, &err);
 			code = fail_at(&session, s.args[0], &err);
-		else
+		} else
 			code = view_batch(&session, &s, batch);
 	}
 	stk_batch_unref(&batch);

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import stopping
 from PIL import Image
 from sound_files import pcm16
 from stoker import Loader, Pipeline, fn
@@ -647,6 +648,12 @@ def test_inspect_prints_the_notice_of_a_tar_once(tars, tmp_path):
     assert stoker("inspect", tmp_path / "a.tar").stderr.count("without the blocks of zeros") == 1
 
 
+def test_view_names_the_first_try_of_a_file(tmp_path):
+    """The pipeline of a single image repeats it in each epoch, and gives up in a later one."""
+    (tmp_path / "a.jpg").symlink_to("a.jpg")  # a link to itself, which cannot be opened
+    assert "Too many levels of symbolic links; sample 0 of epoch 0, readers.file" in stoker("view", tmp_path / "a.jpg", code=1).stderr
+
+
 def test_a_link_to_a_folder_is_not_replaced(folder, tmp_path):
     (tmp_path / "data").symlink_to(folder)
     assert "data: cannot write the index: this is a folder" in stoker("index", folder, "-o", tmp_path / "data", code=1).stderr
@@ -669,10 +676,13 @@ def test_uris_of_local_files(folder, tars, tmp_path):
     assert "files of another host are not read" in stoker("inspect", "file://other/host", code=1).stderr
 
 
-@pytest.mark.parametrize("arguments", [("view", "-b", "4000", "-s", "300", "-o", "v.png"), ("run", "-e", "100000")])
+@pytest.mark.parametrize("arguments", [("view", "-o", "v.png"), ("run", "-e", "100000")])
 def test_ctrl_c_ends_with_its_code(folder, tmp_path, arguments):
+    """Neither command ends before the signal comes: `view` waits for a server that does not answer."""
     name, *more = arguments
-    with subprocess.Popen([COMMAND, name, folder, *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as run:
+    server = stopping.Silent()
+    source = f"{server.url}/x.jpg" if name == "view" else folder
+    with subprocess.Popen([COMMAND, name, source, *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as run:
         status = Path(f"/proc/{run.pid}/status")
         while run.poll() is None and not int(re.search(r"SigCgt:\s*(\w+)", status.read_text())[1], 16) & 1 << signal.SIGINT - 1:
             time.sleep(0.01)  # until the command catches the signal
