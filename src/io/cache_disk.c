@@ -182,17 +182,30 @@ static enum stk_status own_memory(struct stk_cache_disk *d, bool makes, struct s
 	return STK_OK;
 }
 
-/* Creates the folder and its parents, like mkdir -p. Users outside of the group cannot write to new folders. */
-static void make_folders(char *path)
+/* Creates the folder and its parents, like mkdir -p. Users outside of the group cannot write to new folders. Returns 0, or the errno of the first folder that
+ * could not be created. */
+static int make_folders(char *path)
 {
+	int e = 0;
 	for (char *slash = path + 1; (slash = strchr(slash, '/')); slash++) {
 		*slash = 0;
 		if (mkdir(path, 0775) && errno != EEXIST)
-			errno = 0; /* no error here: open_root reports it */
+			e = e ? e : errno;
 		*slash = '/';
 	}
 	if (mkdir(path, 0775) && errno != EEXIST)
-		errno = 0;
+		e = e ? e : errno;
+	return e;
+}
+
+/* e: the reason, as errno. */
+static enum stk_status refuse_folder(const char *given, bool makes, int e, struct stk_error *err)
+{
+	char why[128];
+	if (!makes && (e == ENOENT || e == ENOTDIR))
+		return stk__fail(err, STK_INVALID, "%.200s: it is not a Stoker cache", given);
+	return stk__fail(err, STK_INVALID, makes ? "cache: %s is not a folder, and none could be made: %s" : "%s: it cannot be opened: %s",
+		given, strerror_r(e, why, sizeof why));
 }
 
 static enum stk_status open_root(struct stk_cache_disk *d, const char *given, bool makes, struct stk_error *err)
@@ -203,12 +216,10 @@ static enum stk_status open_root(struct stk_cache_disk *d, const char *given, bo
 	if (strlen(given) >= STK_CACHE_DIR - 1 || !*given)
 		return stk__fail(err, STK_INVALID, "cache: \"%.100s\" is not the name of a folder", given);
 	snprintf(d->dir, sizeof d->dir, "%s", given);
-	if (makes)
-		make_folders(d->dir);
+	const int unmade = makes ? make_folders(d->dir) : 0;
 	d->folder = open(d->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* follows links, since the user named this folder */
 	if (d->folder < 0 || fstat(d->folder, &st))
-		return makes ? stk__fail(err, STK_INVALID, "cache: %s is not a folder, and none could be made", given)
-			     : stk__fail(err, STK_INVALID, "%.200s: it is not a Stoker cache", given);
+		return refuse_folder(given, makes, unmade && errno == ENOENT ? unmade : errno, err);
 	if (st.st_mode & S_IWOTH && st.st_uid != geteuid() && st.st_uid != 0)
 		return stk__fail(err, STK_INVALID,
 			"cache: %s belongs to another user (%u), and everybody can write to it: name a folder of your own", given,

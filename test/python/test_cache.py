@@ -259,8 +259,13 @@ def test_what_cannot_be_a_cache(store, tree, tmp_path):
     with pytest.raises(InvalidArgumentError, match="holds other files and is not a Stoker cache"):
         Storage(cache=tree)
     (tmp_path / "file").write_text("")
-    with pytest.raises(InvalidArgumentError, match="is not a folder, and none could be made"):
-        Storage(cache=tmp_path / "file")
+    for path in (tmp_path / "file", tmp_path / "file" / "in" / "it"):
+        with pytest.raises(InvalidArgumentError, match="is not a folder, and none could be made: Not a directory"):
+            Storage(cache=path)
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(InvalidArgumentError, match="could be made: Too many levels of symbolic links"):
+        Storage(cache=tmp_path / "loop")
+    assert f"{tmp_path}/loop: it cannot be opened: Too many levels" in stoker("cache", "list", tmp_path / "loop", code=1)
     for limit in (0, -1, "much", "1 PB", True):
         with pytest.raises(InvalidArgumentError, match=r"cache_limit is (a number of bytes|at least 1|a whole number)"):
             Storage(cache=tmp_path / "c", cache_limit=limit)
