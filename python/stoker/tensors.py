@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from stoker import _core
 from stoker._arrays import as_buffer
-from stoker._elsewhere import no_attribute, no_member
+from stoker._elsewhere import instead, no_attribute, no_member
 from stoker._signatures import hint_for
 from stoker._types import DALIDataType, to_numpy_type
 from stoker.errors import ArgumentError, InvalidArgumentError, UnsupportedError
@@ -232,11 +232,24 @@ class _TensorList(Generic[_T]):
         return self._about[0]
 
     def __getitem__(self, i: int) -> _T:
-        index = i + len(self) if i < 0 else i
+        try:
+            index = i + len(self) if i < 0 else i
+        except TypeError:
+            raise self._no_number(i) from None
         if not 0 <= index < len(self):
             raise IndexError(f"there is no sample {i}: the batch has {len(self)}")
         sample: _T = self._tensor(self._batch, self._output, index)
         return sample
+
+    def _no_number(self, i: Any) -> TypeError:
+        if not isinstance(i, slice):
+            return TypeError(f"a batch gives its samples by number, not by {type(i).__name__}")
+        shown = f"{'' if i.start is None else i.start}:{'' if i.stop is None else i.stop}" + ("" if i.step is None else f":{i.step}")
+        array = "as_array()" if self._device == "cpu" else "as_cpu().as_array()"
+        return TypeError(
+            f"a batch gives one sample at a time, not [{shown}]: list(outputs)[{shown}] is a list of samples; for samples of one shape, "
+            f"outputs.{array}[{shown}] is an array"
+        )
 
     def __iter__(self) -> Iterator[_T]:
         return (self._tensor(self._batch, self._output, i) for i in range(len(self)))
@@ -449,7 +462,13 @@ class TensorListGPU(_TensorList[TensorGPU]):
         return self.as_tensor().__cuda_array_interface__
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise no_member("stoker.tensors.TensorListGPU", name)
+        missing = no_member("stoker.tensors.TensorListGPU", name)
+        if name.startswith("_") or not hasattr(TensorListCPU, name) or instead(f"stoker.tensors.TensorListGPU.{name}"):
+            raise missing
+        raise AttributeError(
+            f"{missing}: outputs.as_cpu().{name} is that of a copy in host memory; torch.from_dlpack(outputs.as_tensor()) is a tensor on the GPU, without "
+            "a copy"
+        )
 
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
         raise TypeError("the batch lies on a GPU: NumPy reads outputs.as_cpu()")

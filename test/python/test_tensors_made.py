@@ -151,6 +151,20 @@ def test_names_of_types_and_arguments_without_effect(tree):
     pipe.enable_api_check(False), pipe.start_py_workers()
 
 
+def test_samples_are_taken_by_number():
+    """DALI's lists take no slices either."""
+    outputs = TensorListCPU(np.arange(8).reshape(4, 2))
+    assert np.asarray(outputs[np.int64(1)]).tolist() == np.asarray(outputs[-3]).tolist() == [2, 3]
+    with pytest.raises(TypeError, match=r"list\(outputs\)\[1:3\] is a list of samples; .* outputs\.as_array\(\)\[1:3\] is an array"):
+        outputs[1:3]
+    with pytest.raises(TypeError, match=r"not \[::2\]: list\(outputs\)\[::2\]"):
+        outputs[::2]
+    for wrong in ("a", None, [1]):
+        with pytest.raises(TypeError, match=f"by number, not by {type(wrong).__name__}"):
+            outputs[wrong]
+    assert len(outputs.as_array()[1:3]) == len(list(outputs)[1:3]) == 2
+
+
 def test_errors_are_of_dalis_kinds():
     image = np.zeros((4, 4, 3), np.uint8)
     for kind, match, wrong in [

@@ -38,6 +38,17 @@ def test_outputs_on_the_gpu_have_the_classes_of_the_gpu(tree: Path) -> None:
     assert 'device="gpu"' in repr(images) and repr(images).startswith("TensorListGPU(") and repr(images[0]).startswith("TensorGPU(")
 
 
+def test_what_only_host_memory_has_is_refused_with_the_way_out(tree: Path) -> None:
+    images, _ = make(tree).run()
+    for call, said in {
+        lambda: images[1:3]: r"list\(outputs\)\[1:3\] is a list of samples; .* outputs\.as_cpu\(\)\.as_array\(\)\[1:3\] is an array",
+        lambda: images.as_array(): r"no attribute 'as_array': outputs\.as_cpu\(\)\.as_array .*from_dlpack\(outputs\.as_tensor\(\)\)",
+    }.items():
+        with pytest.raises((TypeError, AttributeError), match=said):
+            call()
+    assert not hasattr(images, "as_arrays") and len(list(images)[1:3]) == 2
+
+
 def test_values_come_back_inside_a_graph(tree: Path) -> None:
     """After x.cpu(), the cores read the GPU's results as arguments, subscripts and images, and the values return to the GPU. A graph does this twice."""
 
