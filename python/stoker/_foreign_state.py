@@ -62,8 +62,8 @@ def _described(given: Any, wanted: str) -> str:
     inner = next((name for name, value in given.items() if _is_state(value, wanted)), None)
     if inner is not None:
         return f"a dict whose entry {inner!r:.100} is one"
-    names = ", ".join(f"{name!r:.40}" for name in list(given)[:_SHOWN]) + (", ..." if len(given) > _SHOWN else "")
-    return f"a dict with the entries {names}"
+    shown = ", ".join(f"{name!r:.40}" for name in list(given)[:_SHOWN]) + (", ..." if len(given) > _SHOWN else "")
+    return f"a dict with the entries {shown}"
 
 
 def _is_state(value: Any, wanted: str) -> bool:
