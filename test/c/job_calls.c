@@ -182,7 +182,12 @@ static void draw_power_spectrum(struct call *c)
 
 static void draw_mel(struct call *c)
 {
-	call_floats_of(c, 1 + (int)call_draw(4));
+	/* The more bins a spectrogram has, the fewer of its frames fit into a tile of the GPU. */
+	const int64_t spectrogram[] = {1 + call_draw(1500), 6 + call_draw(40)};
+	if (call_draw(4))
+		call_floats_of(c, 1 + (int)call_draw(4));
+	else
+		call_input(c, STK_FLOAT, 2, spectrogram);
 	call_int(c, "nfilter", 1 + call_draw(50));
 	call_float(c, "sample_rate", 1 + call_draw(48000));
 	c->args[c->n_args++] = stk_arg_string("mel_formula", call_draw(2) ? "slaney" : "htk");

@@ -27,12 +27,23 @@ enum stk_status stk__job_bands(struct stk_jobs *jobs, const struct stk_bands *p,
 
 /* ---- on the GPU ---- */
 
-static const struct stk_job_launch launches[] = {{"bands_gpu", "job_bands", 0}};
+/* Indices of the kind's launches, to which STK_LAUNCH_bands is added for the index among the launches of all kinds. */
+enum { BY_OUTPUT, BY_TILE };
+static const struct stk_job_launch launches[] = {
+	[BY_OUTPUT] = {"bands_gpu", "job_bands", 0},
+	[BY_TILE] = {"bands_gpu", "job_bands_tile", 0},
+};
 
 static void blocks(const struct stk_job_gpu_item *it, struct stk_job_blocks *b)
 {
-	const int64_t each = (int64_t)STK_JOB_THREADS * STK_BANDS_EACH;
-	b->count[STK_LAUNCH_bands] += (uint32_t)((it->job.n + each - 1) / each);
+	const struct stk_bands *p = &STK_PARAMS(stk_bands, &it->job);
+	const int64_t each = (int64_t)STK_JOB_THREADS * STK_BANDS_EACH, columns = stk__bands_columns(p);
+	uint32_t *shared = &b->shared[STK_LAUNCH_bands + BY_TILE], needed = (uint32_t)(columns * p->bins) * (uint32_t)sizeof(float);
+	if (columns)
+		b->count[STK_LAUNCH_bands + BY_TILE] += (uint32_t)(p->outer * ((p->inner + columns - 1) / columns));
+	else
+		b->count[STK_LAUNCH_bands + BY_OUTPUT] += (uint32_t)((it->job.n + each - 1) / each);
+	*shared = needed > *shared ? needed : *shared;
 }
 
 const struct stk_job_kind stk__job_kind_bands = {STK_JOB_LAUNCHES_OF(bands, launches), .blocks = blocks};

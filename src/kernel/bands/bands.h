@@ -7,9 +7,12 @@
 
 #include "kernel/job/job_place.h"
 
-/* Number of outputs that a thread makes on the GPU. A thread block first waits several times for memory to find its job. With four outputs per thread, this
- * takes less time than the sums, and one sound still occupies most multiprocessors. */
-enum { STK_BANDS_EACH = 4 };
+enum {
+	/* Number of outputs that a thread makes on the GPU, unless the job is divided into tiles. A thread block first waits several times for memory to find
+	 * its job. With four outputs per thread, this takes less time than the sums, and one sound still occupies most multiprocessors. */
+	STK_BANDS_EACH = 4,
+	STK_BANDS_TILE_BYTES = 44 * 1024 /* maximum size of a tile in shared memory, of which every launch may use 48 KiB */
+};
 
 /* The weights of one row of the matrix: weights[at .. at + count - 1] belong to elements first .. first + count - 1. */
 struct stk_band {
@@ -23,6 +26,17 @@ struct stk_bands {
 	int64_t n_weights;
 };
 STK_PARAMS_FIT(stk_bands);
+
+/* Returns the number of adjacent columns whose bins a thread block of the GPU loads as one tile; 0 if the job is not divided into tiles. A column is the
+ * elements along the dimension at one outer and one inner index. Neighbouring bands use the same bins, so a tile saves loads; but it needs columns that are
+ * adjacent in memory, and all of their bins must fit. */
+STK_HD uint32_t stk__bands_columns(const struct stk_bands *p)
+{
+	uint32_t n = 32;
+	while (n >= 8 && p->bins * n * (int64_t)sizeof(float) > STK_BANDS_TILE_BYTES)
+		n /= 2;
+	return n >= 8 && p->inner >= n ? n : 0;
+}
 
 STK_HD const float *stk__bands_weights(const struct stk_job *job)
 {

@@ -14,7 +14,7 @@
 	X(points, 1)                                                                                                                       \
 	X(preemphasis, 1)                                                                                                                  \
 	X(spectrum, 2)                                                                                                                     \
-	X(bands, 1)                                                                                                                        \
+	X(bands, 2)                                                                                                                        \
 	X(decibels, 2)                                                                                                                     \
 	X(nonsilent, 2)                                                                                                                    \
 	X(sinc, 1)                                                                                                                         \
