@@ -199,37 +199,52 @@ STK_API STK_MUST_USE enum stk_status stk_ragged_cost(struct stk_ragged *r, const
 /* Losses of matched predictions: one number for each sample, `loss`, and its gradient, `grad`. Each of the two may be NULL. `grad` is the gradient of
  * sum_s scale[s * scale_stride] loss[s]. Sums are added in a fixed order, so that the bits are the same in every run on the same device. */
 
+/* The matched pairs of each sample, as stk_ragged_assign returns them: pair j of sample s, for j < sizes[s], is query rows[s * most + j] and target
+ * cols[s * most + j]. Sample s has the targets of list s % lists, so that several decoder layers can share their lists. Negative indices count from the end. A
+ * pair with an index that is out of range is left out; when `loss` is computed, it is counted in *refused. */
+struct stk_matches {
+	int64_t most, lists, targets;
+	const int64_t *rows, *cols;  /* (samples, most) */
+	const int64_t *sizes;        /* (samples) */
+	const int64_t *target_sizes; /* (lists); NULL: each list has `targets` targets */
+	uint64_t *refused;           /* NULL: not counted */
+};
+
 /* The focal loss of sigmoids (Lin et al., "Focal loss", ICCV 2017), summed over queries and classes. With p = sigmoid(logit) and weight alpha for the class
  * of the query, and p = sigmoid(-logit) and weight 1 - alpha for other classes:
- * loss[s] = sum of weight (1 - p)^gamma (-log p) / max(1, pairs[s]). */
+ * loss[s] = sum of weight (1 - p)^gamma (-log p). With `mean` it is divided by max(1, sizes[s]). The class of a query is the label of its target; of several
+ * pairs of one query, the last one counts. */
 struct stk_focal {
 	int64_t samples, queries, classes;
 	int32_t dtype, label_bytes; /* dtype: enum stk_dtype of logits and grad, a float type. label_bytes: 4 or 8 */
 	const void *logits;         /* (samples, queries, classes) */
-	const void
-		*labels; /* (samples, queries): the class of each query; another number than 0 .. classes - 1: the query matches no class */
-	const int64_t *pairs; /* (samples); NULL: the sum is not divided */
+	const void *labels;         /* (lists, targets): the class of each target; another number than 0 .. classes - 1: no class */
+	struct stk_matches matches;
+	int32_t mean;
 	float alpha, gamma;
 	float *loss; /* (samples) */
 	const float *scale;
 	int64_t scale_stride;
 	void *grad; /* (samples, queries, classes) */
 };
-/* Computes the losses and their gradient. STK_UNSUPPORTED: dtype is not a float type. STK_INVALID: also if a sample has 2^31 values or more. */
+/* Computes the losses and their gradient. STK_UNSUPPORTED: dtype is not a float type. STK_INVALID: also if a sample has 2^31 values or more. STK_NO_MEMORY: the
+ * memory for the classes of queries is missing; only on the CPU. */
 STK_API STK_MUST_USE enum stk_status stk_ragged_focal(struct stk_ragged *r, const struct stk_focal *f, void *stream, struct stk_error *err);
 
-/* loss[s] = sum over the first sizes[s] pairs, and over their values, of |ours - theirs|. With `mean` it is divided by max(1, sizes[s]). `grad` is the
- * gradient with respect to `ours`, and 0 for the padding. */
+/* loss[s] = sum over the pairs, and over their values, of |box of the query - box of the target|. With `mean` it is divided by max(1, sizes[s]). `grad` is the
+ * gradient with respect to `boxes`. */
 struct stk_l1 {
-	int64_t samples, pairs, values;
-	const float *ours, *theirs; /* (samples, pairs, values) */
-	const int64_t *sizes;       /* (samples); NULL: all pairs */
+	int64_t samples, queries, values;
+	const float *boxes;        /* (samples, queries, values) */
+	const float *target_boxes; /* (lists, targets, values) */
+	struct stk_matches matches;
 	int32_t mean;
 	float *loss; /* (samples) */
 	const float *scale;
 	int64_t scale_stride;
-	float *grad; /* (samples, pairs, values) */
+	float *grad; /* (samples, queries, values) */
 };
+/* Computes the losses and their gradient. STK_INVALID: also if a sample has 2^31 values or more. */
 STK_API STK_MUST_USE enum stk_status stk_ragged_l1(struct stk_ragged *r, const struct stk_l1 *l, void *stream, struct stk_error *err);
 
 /* Gaussian heatmaps: map[y, x] = max(map[y, x], k exp(-(dx^2 + dy^2) / (2 sigma^2))), where (dx, dy) is the distance from a centre and

@@ -45,6 +45,7 @@
 	X(loss, focal, 0)                                                                                                                  \
 	X(loss, focal_grad, 0)                                                                                                             \
 	X(loss, l1, 0)                                                                                                                     \
+	X(loss, l1_grad, 0)                                                                                                                \
 	X(heatmap, heatmap, 0)                                                                                                             \
 	X(polyline, polyline_along, 0)                                                                                                     \
 	X(polyline, polyline_at, 0)
@@ -277,22 +278,35 @@ enum stk_status stk__cuda_cost(struct stk_ragged *r, const struct stk_cost *c, v
 		(c->targets + STK_COST_STRETCH - 1) / STK_COST_STRETCH, STK_COST_TILE, shared, &a, err);
 }
 
+/* Returns the number of parts of a sample's gradient: one for each thread block, whose threads compute several values each. */
+static int64_t gradient_parts(int64_t values)
+{
+	int64_t parts = (values + 4 * STK_LOSS_THREADS - 1) / (4 * STK_LOSS_THREADS);
+	return parts < 65535 ? parts : 65535;
+}
+
 enum stk_status stk__cuda_focal(struct stk_ragged *r, const struct stk_focal *f, void *stream, struct stk_error *err)
 {
-	struct stk_focal a = *f;
+	struct stk_focal_launch a = {.f = *f};
 	enum stk_status status = STK_OK;
 	if (f->loss)
 		status = launch(r, stream, K_focal, f->samples, 1, 1, STK_LOSS_THREADS, 0, &a, err);
 	if (status || !f->grad || !f->queries || !f->classes)
 		return status;
-	int64_t parts = (f->queries * f->classes + STK_LOSS_THREADS - 1) / STK_LOSS_THREADS;
-	return launch(r, stream, K_focal_grad, f->samples, parts < 65535 ? parts : 65535, 1, STK_LOSS_THREADS, 0, &a, err);
+	int64_t parts = gradient_parts(f->queries * f->classes), queries = (f->queries + parts - 1) / parts;
+	a.part = (int32_t)(queries < STK_LOSS_QUERIES ? queries : STK_LOSS_QUERIES);
+	return launch(r, stream, K_focal_grad, f->samples, parts, 1, STK_LOSS_THREADS, 0, &a, err);
 }
 
 enum stk_status stk__cuda_l1(struct stk_ragged *r, const struct stk_l1 *l, void *stream, struct stk_error *err)
 {
 	struct stk_l1 a = *l;
-	return launch(r, stream, K_l1, l->samples, 1, 1, STK_LOSS_THREADS, 0, &a, err);
+	enum stk_status status = STK_OK;
+	if (l->loss)
+		status = launch(r, stream, K_l1, l->samples, 1, 1, STK_LOSS_THREADS, 0, &a, err);
+	if (status || !l->grad || !l->queries || !l->values)
+		return status;
+	return launch(r, stream, K_l1_grad, l->samples, gradient_parts(l->queries * l->values), 1, STK_LOSS_THREADS, 0, &a, err);
 }
 
 enum stk_status stk__cuda_heatmap(struct stk_ragged *r, const struct stk_heatmap *h, void *stream, struct stk_error *err)

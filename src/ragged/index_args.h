@@ -75,8 +75,14 @@ struct stk_assign_launch {
 	int32_t pitch;      /* number of floats from one row of `row_costs` to the next, a multiple of 4 */
 };
 
-/* Number of threads of a block that computes losses. */
+/* Number of threads of a block that computes losses, and number of queries whose classes it keeps in shared memory. */
 #define STK_LOSS_THREADS 512
+#define STK_LOSS_QUERIES 4096
+
+struct stk_focal_launch {
+	struct stk_focal f;
+	int32_t part; /* number of queries of which a thread block computes the gradient at a time, at most STK_LOSS_QUERIES */
+};
 
 /* Number of threads that sum the segments of one polyline. */
 #define STK_POLYLINE_THREADS 128

@@ -7,6 +7,7 @@
 #include "stoker/batching.h"
 
 #include <math.h>
+#include <stdbool.h>
 
 /* Returns the focal loss of one logit. hot: whether its class is that of the query. slope, if not NULL: the derivative with respect to the logit. */
 static STK_BOTH float stk__focal(const struct stk_focal *f, float logit, int32_t hot, float *slope)
@@ -20,6 +21,21 @@ static STK_BOTH float stk__focal(const struct stk_focal *f, float logit, int32_t
 	if (slope)
 		*slope = (hot ? weight : -weight) * power * (f->gamma * p * log_p - q);
 	return -weight * power * log_p;
+}
+
+/* Finds the query and the target of pair j of sample s. Returns whether both are in range. */
+static STK_BOTH bool stk__pair(const struct stk_matches *m, int64_t queries, int64_t s, int64_t j, int64_t *query, int64_t *target)
+{
+	int64_t i = s * m->most + j;
+	*query = stk__resolve(m->rows[i], queries);
+	*target = stk__resolve(m->cols[i], stk__size_of(m->target_sizes, s % m->lists, m->targets));
+	return *query >= 0 && *target >= 0;
+}
+
+/* Returns the number of pairs of sample s. */
+static STK_BOTH int64_t stk__pairs_of(const struct stk_matches *m, int64_t s)
+{
+	return stk__size_of(m->sizes, s, m->most);
 }
 
 /* Returns the number by which a loss of n pairs is divided. */

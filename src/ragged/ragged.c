@@ -274,6 +274,19 @@ enum stk_status stk_ragged_cost(struct stk_ragged *r, const struct stk_cost *c, 
 	return r->device < 0 ? stk__cpu_cost(r, c, err) : stk__cuda_cost(r, c, stream, err);
 }
 
+/* Returns whether the extents of the matches of `samples` samples are valid, whose targets have `values` values. */
+static bool good_matches(const struct stk_matches *m, int64_t samples, int64_t values)
+{
+	return good_count(m->most) && good_count(m->targets) && good_count(m->lists) && (m->lists || !samples) &&
+	       FIT(samples, m->most, 16, 1) && m->most * values <= INT32_MAX && FIT(m->lists, m->targets, values, 8);
+}
+
+/* Returns whether arrays of the matches are missing. */
+static bool lacks_matches(const struct stk_matches *m)
+{
+	return !m->sizes || (m->most && (!m->rows || !m->cols));
+}
+
 enum stk_status stk_ragged_focal(struct stk_ragged *r, const struct stk_focal *f, void *stream, struct stk_error *err)
 {
 	if (STK_NEED(err, r, f))
@@ -281,13 +294,14 @@ enum stk_status stk_ragged_focal(struct stk_ragged *r, const struct stk_focal *f
 	if (!good_float(f->dtype))
 		return stk__fail(err, STK_UNSUPPORTED, "focal: logits must be floats, not %s", stk_dtype_name((enum stk_dtype)f->dtype));
 	if (!good_count(f->queries) || !good_count(f->classes) || f->queries * f->classes > INT32_MAX || !good_bytes(f->label_bytes) ||
-		!FIT(f->samples, f->queries, f->classes, 64))
+		!FIT(f->samples, f->queries, f->classes, 64) || !good_matches(&f->matches, f->samples, 1))
 		return stk__fail(err, STK_INVALID,
 			"focal: extents must be 0 or more, a sample's values below 2^31, labels 4 or 8 bytes, and all of it below 2^63 bytes");
 	if (!f->samples || (!f->loss && !f->grad))
 		return STK_OK;
-	if ((f->queries && f->classes && (!f->logits || !f->labels)) || (f->grad && !f->scale))
-		return no_data("focal", "logits, labels, or scale for the gradient,", err);
+	if ((f->queries && f->classes && !f->logits) || (f->matches.most && f->matches.targets && !f->labels) || (f->grad && !f->scale) ||
+		lacks_matches(&f->matches))
+		return no_data("focal", "logits, labels, rows, cols and sizes of matches, or scale for the gradient,", err);
 	return r->device < 0 ? stk__cpu_focal(r, f, err) : stk__cuda_focal(r, f, stream, err);
 }
 
@@ -295,12 +309,15 @@ enum stk_status stk_ragged_l1(struct stk_ragged *r, const struct stk_l1 *l, void
 {
 	if (STK_NEED(err, r, l))
 		return STK_INVALID;
-	if (!good_count(l->pairs) || !good_count(l->values) || !FIT(l->samples, l->pairs, l->values, 12))
-		return stk__fail(err, STK_INVALID, "l1: extents must be 0 or more and below 2^31, and all of it below 2^63 bytes");
+	if (!good_count(l->queries) || !good_count(l->values) || l->queries * l->values > INT32_MAX ||
+		!FIT(l->samples, l->queries, l->values, 12) || !good_matches(&l->matches, l->samples, l->values))
+		return stk__fail(
+			err, STK_INVALID, "l1: extents must be 0 or more, a sample's values below 2^31, and all of it below 2^63 bytes");
 	if (!l->samples || (!l->loss && !l->grad))
 		return STK_OK;
-	if ((l->pairs && l->values && (!l->ours || !l->theirs)) || (l->grad && !l->scale))
-		return no_data("l1", "ours, theirs, or scale for the gradient,", err);
+	if ((l->queries && l->values && !l->boxes) || (l->matches.targets && l->values && !l->target_boxes) || (l->grad && !l->scale) ||
+		lacks_matches(&l->matches))
+		return no_data("l1", "boxes, target_boxes, rows, cols and sizes of matches, or scale for the gradient,", err);
 	return r->device < 0 ? stk__cpu_l1(r, l, err) : stk__cuda_l1(r, l, stream, err);
 }
 

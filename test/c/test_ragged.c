@@ -483,33 +483,77 @@ static void test_cost(void **state)
 	}
 }
 
-/* Compares the focal loss and its gradient with the formula in float64, and the CPU with CUDA. */
+/* Makes random matches of `queries` queries and lists of `targets` targets. Some indices are out of range, and a query may have several pairs. */
+static struct stk_matches random_matches(int64_t samples, int64_t queries, int64_t lists, int64_t targets)
+{
+	struct stk_matches m = {.most = below(9), .lists = lists, .targets = targets};
+	m.rows = random_indices(samples * m.most, queries + 1), m.cols = random_indices(samples * m.most, targets + 1);
+	m.sizes = random_sizes(samples, m.most), m.target_sizes = random_sizes(lists, targets);
+	return m;
+}
+
+static void free_matches(const struct stk_matches *m)
+{
+	free((void *)m->rows), free((void *)m->cols), free((void *)m->sizes), free((void *)m->target_sizes);
+}
+
+/* Returns the index that `index` means among `count` items, or -1. */
+static int64_t resolved(int64_t index, int64_t count)
+{
+	index += index < 0 ? count : 0;
+	return index >= 0 && index < count ? index : -1;
+}
+
+/* Sets *query and *target to those of pair j of sample s. Returns whether both exist. */
+static bool find_pair(const struct stk_matches *m, int64_t queries, int64_t s, int64_t j, int64_t *query, int64_t *target)
+{
+	*query = resolved(m->rows[s * m->most + j], queries);
+	*target = resolved(m->cols[s * m->most + j], m->target_sizes ? m->target_sizes[s % m->lists] : m->targets);
+	return *query >= 0 && *target >= 0;
+}
+
+/* Compares the focal loss and its gradient with the formula in float64, on the CPU and with CUDA. */
 static void test_focal(void **state)
 {
 	(void)state;
 	for (uint64_t n = 0; n < 30; n++) {
 		seed(n);
-		int64_t samples = 1 + below(4), q = below(70), k = 1 + below(20), count = samples * q * k;
+		int64_t samples = 1 + below(4), q = n == 29 ? 9000 : below(70), k = 1 + below(20), count = samples * q * k;
+		int64_t lists = 1 + below(3), targets = below(8);
 		struct stk_focal f = {.samples = samples,
 			.queries = q,
 			.classes = k,
 			.dtype = STK_FLOAT,
 			.label_bytes = 8,
+			.matches = random_matches(samples, q, lists, targets),
+			.mean = n % 3 > 0,
 			.alpha = 0.25f,
 			.gamma = n % 4 ? 2.0f : 1.25f,
 			.scale_stride = (int64_t)(n % 2)};
+		const struct stk_matches *m = &f.matches;
 		float *logits = random_floats(count), *scale = random_floats(samples), *loss[2], *grad[2];
-		int64_t *labels = random_indices(samples * q, k), *pairs = random_sizes(samples, 6);
-		f.logits = logits, f.labels = labels, f.scale = scale, f.pairs = n % 3 ? pairs : NULL;
+		int64_t *labels = random_indices(lists * targets, k), *class_of = malloc((size_t)(q + 1) * sizeof *class_of);
+		uint64_t refused[2] = {0}, out_of_range = 0;
+		f.logits = logits, f.labels = labels, f.scale = scale;
 		for (int i = 0; i < 2; i++) {
 			loss[i] = f.loss = malloc((size_t)samples * sizeof *f.loss);
 			f.grad = grad[i] = malloc((size_t)(count + 1) * sizeof *grad[i]);
+			f.matches.refused = &refused[i];
 			assert_int_equal(stk_ragged_focal(i ? cuda : cpu, &f, NULL, NULL), STK_OK);
 		}
 		for (int64_t s = 0; s < samples; s++) {
-			double sum = 0, divisor = f.pairs && pairs[s] > 1 ? (double)pairs[s] : 1;
+			double sum = 0, divisor = f.mean && m->sizes[s] > 1 ? (double)m->sizes[s] : 1;
+			for (int64_t i = 0; i < q; i++)
+				class_of[i] = -1;
+			for (int64_t j = 0; j < m->sizes[s]; j++) {
+				int64_t query, target;
+				if (find_pair(m, q, s, j, &query, &target))
+					class_of[query] = labels[s % lists * targets + target];
+				else
+					out_of_range++;
+			}
 			for (int64_t i = s * q * k; i < (s + 1) * q * k; i++) {
-				bool hot = labels[i / k] == i % k;
+				bool hot = class_of[i / k - s * q] == i % k;
 				double x = hot ? logits[i] : -logits[i], weight = hot ? 0.25 : 0.75, p = 1 / (1 + exp(-x)), g = f.gamma;
 				sum -= weight * pow(1 - p, g) * log(p);
 				double slope = (hot ? weight : -weight) * pow(1 - p, g) * (g * p * log(p) - (1 - p)),
@@ -520,9 +564,11 @@ static void test_focal(void **state)
 			for (int d = 0; d < 2; d++)
 				assert_true(fabs(loss[d][s] - sum / divisor) <= 1e-5 * fmax(1, sum / divisor));
 		}
-		for (int i = 0; i < 2; i++)
+		for (int i = 0; i < 2; i++) {
+			assert_int_equal(refused[i], out_of_range);
 			free(loss[i]), free(grad[i]);
-		free(logits), free(scale), free(labels), free(pairs);
+		}
+		free(logits), free(scale), free(labels), free(class_of), free_matches(m);
 	}
 }
 
@@ -531,39 +577,56 @@ static void test_l1(void **state)
 	(void)state;
 	for (uint64_t n = 0; n < 30; n++) {
 		seed(n);
-		int64_t samples = 1 + below(4), pairs = below(60), values = 1 + below(14), count = samples * pairs * values;
-		float *ours = random_floats(count), *theirs = random_floats(count), *scale = random_floats(samples), *loss[2], *grad[2];
-		int64_t *sizes = random_sizes(samples, pairs);
+		int64_t samples = 1 + below(4), queries = n == 29 ? 5000 : below(60), values = 1 + below(14), count = queries * values;
+		int64_t lists = 1 + below(3), targets = below(8);
+		float *boxes = random_floats(samples * count), *theirs = random_floats(lists * targets * values),
+		      *scale = random_floats(samples);
+		float *loss[2], *grad[2];
+		double *want = malloc((size_t)(count + 1) * sizeof *want);
+		uint64_t refused[2] = {0}, out_of_range = 0;
 		struct stk_l1 l = {.samples = samples,
-			.pairs = pairs,
+			.queries = queries,
 			.values = values,
-			.ours = ours,
-			.theirs = theirs,
-			.sizes = n % 3 ? sizes : NULL,
+			.boxes = boxes,
+			.target_boxes = theirs,
+			.matches = random_matches(samples, queries, lists, targets),
 			.mean = (int32_t)(n % 2),
 			.scale = scale,
 			.scale_stride = 1};
+		const struct stk_matches *m = &l.matches;
 		for (int i = 0; i < 2; i++) {
 			loss[i] = l.loss = malloc((size_t)samples * sizeof *l.loss);
-			grad[i] = l.grad = malloc((size_t)(count + 1) * sizeof *l.grad);
+			grad[i] = l.grad = malloc((size_t)(samples * count + 1) * sizeof *l.grad);
+			l.matches.refused = &refused[i];
 			assert_int_equal(stk_ragged_l1(i ? cuda : cpu, &l, NULL, NULL), STK_OK);
 		}
 		for (int64_t s = 0; s < samples; s++) {
-			int64_t used = l.sizes ? sizes[s] : pairs;
-			double sum = 0, divisor = l.mean && used > 1 ? (double)used : 1;
-			for (int64_t i = 0; i < pairs * values; i++) {
-				double d = i < used * values ? (double)ours[s * pairs * values + i] - theirs[s * pairs * values + i] : 0;
-				sum += fabs(d);
-				double want = scale[s] / divisor * ((d > 0) - (d < 0));
-				for (int side = 0; side < 2; side++)
-					assert_true(fabs(grad[side][s * pairs * values + i] - want) <= 1e-6 * fmax(1, fabs(want)));
+			double sum = 0, divisor = l.mean && m->sizes[s] > 1 ? (double)m->sizes[s] : 1;
+			memset(want, 0, (size_t)count * sizeof *want);
+			for (int64_t j = 0; j < m->sizes[s]; j++) {
+				int64_t query, target;
+				if (!find_pair(m, queries, s, j, &query, &target)) {
+					out_of_range++;
+					continue;
+				}
+				for (int64_t v = 0; v < values; v++) {
+					double d = (double)boxes[s * count + query * values + v] -
+						   theirs[(s % lists * targets + target) * values + v];
+					sum += fabs(d);
+					want[query * values + v] += scale[s] / divisor * ((d > 0) - (d < 0));
+				}
 			}
-			for (int side = 0; side < 2; side++)
+			for (int side = 0; side < 2; side++) {
+				for (int64_t i = 0; i < count; i++)
+					assert_true(fabs(grad[side][s * count + i] - want[i]) <= 1e-5 * fmax(1, fabs(want[i])));
 				assert_true(fabs(loss[side][s] - sum / divisor) <= 1e-5 * fmax(1, sum / divisor));
+			}
 		}
-		for (int i = 0; i < 2; i++)
+		for (int i = 0; i < 2; i++) {
+			assert_int_equal(refused[i], out_of_range);
 			free(loss[i]), free(grad[i]);
-		free(ours), free(theirs), free(scale), free(sizes);
+		}
+		free(boxes), free(theirs), free(scale), free(want), free_matches(m);
 	}
 }
 
@@ -885,9 +948,14 @@ static void test_bad_arguments(void **state)
 			cpu, &(struct stk_focal){.queries = 1 << 20, .classes = 1 << 11, .dtype = STK_FLOAT, .label_bytes = 4}, NULL, &err),
 		STK_INVALID);
 	float one = 1;
-	assert_int_equal(stk_ragged_l1(cpu, &(struct stk_l1){.samples = 1, .grad = &one}, NULL, &err), STK_INVALID);
+	assert_int_equal(stk_ragged_l1(cpu, &(struct stk_l1){.samples = 1, .matches.lists = 1, .grad = &one}, NULL, &err), STK_INVALID);
 	assert_non_null(strstr(err.message, "scale"));
-	assert_int_equal(stk_ragged_l1(cpu, &(struct stk_l1){.pairs = -1}, NULL, &err), STK_INVALID);
+	assert_int_equal(stk_ragged_l1(cpu, &(struct stk_l1){.queries = -1}, NULL, &err), STK_INVALID);
+	assert_int_equal(stk_ragged_l1(cpu, &(struct stk_l1){.samples = 1, .loss = &one}, NULL, &err), STK_INVALID);
+	assert_int_equal(
+		stk_ragged_focal(
+			cpu, &(struct stk_focal){.samples = 1, .dtype = STK_FLOAT, .label_bytes = 4, .matches = {.lists = -1}}, NULL, &err),
+		STK_INVALID);
 	int64_t sizes[] = {2, 5};
 	const void *samples[] = {sizes, sizes};
 	uint8_t out[8];

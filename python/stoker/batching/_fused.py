@@ -1,18 +1,58 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The focal loss and the L1 loss in one kernel each, forward and backward, for eager code on CUDA. torch.compile, functorch, second derivatives, and the CPU,
-where torch's vectorised loops are faster, use the same losses composed of torch's operators."""
+"""The focal loss and the L1 loss of matched predictions in one kernel each, forward and backward, for eager code on CUDA. torch.compile, functorch, second
+derivatives, and the CPU, where torch's vectorised loops are faster, use the same losses composed of torch's operators (losses.py)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
-from ._native import CODES, FLOATS, INDEX_BYTES, device_of, direct, has_tangent, lib, pointer
+from ._native import ACCESS, CODES, FLOATS, INDEX_BYTES, MAPPING, UNCOUNTED, device_of, direct, has_tangent, lib, pointer
 from ._ops import _dense
+from .assignment import Assignment
+from .ragged_batch import RaggedBatch
+
+Composed = Callable[[Tensor], Tensor]  # computes the loss of predictions by torch's operators, for second derivatives
+
+
+def _fits(predictions: Tensor, targets: RaggedBatch, matches: Assignment) -> bool:
+    """Returns whether the kernels take predictions (.., B, Q, D) with these targets and matches, whose errors they would not report."""
+    rows, cols = matches.rows, matches.cols
+    batch, given = predictions.shape[:-2], rows.tensor
+    return (
+        predictions.is_cuda
+        and direct(predictions)
+        and not has_tangent(predictions)
+        and rows._layout is cols._layout  # as linear_sum_assignment returns them
+        and given.dtype == cols.tensor.dtype == torch.int64
+        and given.shape == cols.tensor.shape
+        and given.shape[:-1] == batch
+        and given.dim() == rows.num_batch_dims + 1
+        and targets.non_uniform_dim == targets.num_batch_dims
+        and batch[len(batch) - targets.num_batch_dims :] == targets.batch_shape
+        and given.device == cols.tensor.device == targets.tensor.device == predictions.device
+        and predictions.shape[-2] * predictions.shape[-1] < 1 << 31
+        and given.shape[-1] * predictions.shape[-1] < 1 << 31
+    )
+
+
+def _tensors(matches: Assignment, targets: RaggedBatch) -> tuple[Tensor, ...]:
+    """Returns the tensors that _arguments takes: rows, cols, sizes, the data and the sizes of the targets."""
+    rows, cols = matches.rows, matches.cols
+    return tuple(map(_dense, (rows.tensor, cols.tensor, rows.sample_sizes, targets.tensor, targets.sample_sizes)))
+
+
+def _arguments(tensors: tuple[Tensor, ...], refused: int) -> tuple[int, ...]:
+    """Returns the members of struct stk_matches. refused: the address of the counter."""
+    rows, cols, sizes, data, data_sizes = tensors
+    return (
+        rows.shape[-1], data_sizes.numel(), data.shape[data_sizes.dim()], rows.data_ptr(), cols.data_ptr(), sizes.data_ptr(),
+        data_sizes.data_ptr(), refused,
+    )  # fmt: skip
 
 
 def _strided(scale: Tensor) -> tuple[Tensor, int]:
@@ -22,140 +62,130 @@ def _strided(scale: Tensor) -> tuple[Tensor, int]:
     return _dense(scale), 1
 
 
+def _second_derivative(composed: Composed, predictions: Tensor, sizes: Tensor, mean: bool, scale: Tensor) -> Tensor:
+    """Returns the gradient of the loss as a tensor that has a derivative too."""
+    loss = composed(predictions)
+    return torch.autograd.grad(loss / sizes.clamp(min=1) if mean else loss, predictions, scale, create_graph=True)[0]
+
+
 # ---- focal loss ----
 
 
-def composed_focal(logits: Tensor, wanted: Tensor, alpha: Any, gamma: Any) -> Tensor:
-    """Returns the sum of the focal loss (.., B) of logits (.., B, Q, C). wanted: (.., B, Q), the class of each query, or C for a query without a target."""
-    hot = wanted.unsqueeze(-1) == torch.arange(logits.shape[-1], dtype=wanted.dtype, device=logits.device)
-    x = torch.where(hot, logits, -logits).float()  # sigmoid(x) is the probability of the right answer
-    weight = torch.where(hot, alpha, 1 - alpha)
-    return -(torch.sigmoid(-x) ** gamma * functional.logsigmoid(x) * weight).sum((-1, -2))
-
-
-def takes_focal(logits: Tensor, wanted: Tensor, alpha: Any, gamma: Any) -> bool:
-    """Returns whether focal() computes this loss, with the result of composed_focal."""
+def takes_focal(logits: Tensor, labels: RaggedBatch, matches: Assignment, alpha: Any, gamma: Any) -> bool:
+    """Returns whether focal() computes this loss."""
     return (
-        logits.is_cuda
-        and direct(logits)
-        and not has_tangent(logits)
+        _fits(logits, labels, matches)
         and logits.dtype in FLOATS
-        and wanted.dtype in INDEX_BYTES
+        and labels.dtype in INDEX_BYTES
+        and labels.dim() == labels.num_batch_dims + 1
         and type(alpha) in (float, int)
         and type(gamma) in (float, int)
         and torch.get_default_dtype() == torch.float32  # the dtype of the composed loss depends on it
-        and logits.shape[-1] * logits.shape[-2] < 1 << 31
     )
 
 
 def _focal_run(
-    logits: Tensor, wanted: Tensor, sizes: Tensor | None, alpha: float, gamma: float, loss: Tensor | None, scale: Tensor | None,
+    logits: Tensor, tensors: tuple[Tensor, ...], mean: bool, alpha: float, gamma: float, loss: Tensor | None, scale: Tensor | None,
     grad: Tensor | None,
 ) -> None:  # fmt: skip
-    device, stride = device_of(logits), 0
+    device, stride, labels = device_of(logits), 0, tensors[3]
     if scale is not None:
         scale, stride = _strided(scale)
     lib.focal(
         device.handle, device.stream(), prod(logits.shape[:-2]), logits.shape[-2], logits.shape[-1], CODES[logits.dtype],
-        INDEX_BYTES[wanted.dtype], logits.data_ptr(), wanted.data_ptr(), pointer(sizes), alpha, gamma, pointer(loss), pointer(scale), stride,
-        pointer(grad),
+        INDEX_BYTES[labels.dtype], logits.data_ptr(), labels.data_ptr(),
+        *_arguments(tensors, device.counter(MAPPING if grad is None else UNCOUNTED)), mean, alpha, gamma, pointer(loss), pointer(scale),
+        stride, pointer(grad),
     )  # fmt: skip
 
 
-def _focal_loss(logits: Tensor, wanted: Tensor, sizes: Tensor | None, alpha: float, gamma: float) -> Tensor:
+def _focal_loss(logits: Tensor, tensors: tuple[Tensor, ...], mean: bool, alpha: float, gamma: float) -> Tensor:
     loss = torch.empty(logits.shape[:-2], dtype=torch.float32, device=logits.device)
-    _focal_run(logits, wanted, sizes, alpha, gamma, loss, None, None)
+    _focal_run(logits, tensors, mean, alpha, gamma, loss, None, None)
     return loss
 
 
 class _Focal(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, logits: Tensor, wanted: Tensor, sizes: Tensor | None, alpha: float, gamma: float) -> Tensor:
-        ctx.save_for_backward(logits, wanted, sizes)
-        ctx.alpha, ctx.gamma = alpha, gamma
-        return _focal_loss(_dense(logits), wanted, sizes, alpha, gamma)
+    def forward(ctx: Any, logits: Tensor, mean: bool, alpha: float, gamma: float, composed: Composed, *tensors: Tensor) -> Tensor:
+        ctx.save_for_backward(logits, *tensors)
+        ctx.rest = (mean, alpha, gamma)
+        ctx.composed = composed
+        return _focal_loss(_dense(logits), tensors, mean, alpha, gamma)
 
     @staticmethod
     def backward(ctx: Any, scale: Tensor) -> tuple[Tensor | None, ...]:
-        logits, wanted, sizes = ctx.saved_tensors
+        logits, *tensors = ctx.saved_tensors
         if torch.is_grad_enabled():  # create_graph=True: a second derivative may follow, which the kernel lacks
-            loss = composed_focal(logits, wanted, ctx.alpha, ctx.gamma)
-            loss = loss if sizes is None else loss / sizes.clamp(min=1)
-            return torch.autograd.grad(loss, logits, scale, create_graph=True)[0], None, None, None, None
+            return _second_derivative(ctx.composed, logits, tensors[2], ctx.rest[0], scale), *(None,) * 9
         logits = _dense(logits)
         grad = torch.empty_like(logits)
-        _focal_run(logits, wanted, sizes, ctx.alpha, ctx.gamma, None, scale, grad)
-        return grad, None, None, None, None
+        _focal_run(logits, tuple(tensors), *ctx.rest, None, scale, grad)
+        return grad, *(None,) * 9
 
 
-def focal(logits: Tensor, wanted: Tensor, sizes: Tensor | None, alpha: float, gamma: float) -> Tensor:
-    """Returns composed_focal(logits, wanted, alpha, gamma), divided by sizes.clamp(min=1) if sizes (.., B) is given, as float32."""
-    wanted, sizes = _dense(wanted), _dense(sizes)
+def focal(logits: Tensor, labels: RaggedBatch, matches: Assignment, mean: bool, alpha: float, gamma: float, composed: Composed) -> Tensor:
+    """Returns composed(logits) as float32. mean: it is divided by the number of pairs, at least 1."""
+    tensors = _tensors(matches, labels)
     if torch.is_grad_enabled() and logits.requires_grad:
-        return _Focal.apply(logits, wanted, sizes, alpha, gamma)
-    return _focal_loss(_dense(logits), wanted, sizes, alpha, gamma)
+        return _Focal.apply(logits, mean, alpha, gamma, composed, *tensors)
+    return _focal_loss(_dense(logits), tensors, mean, alpha, gamma)
 
 
 # ---- L1 loss ----
 
 
-def takes_l1(ours: Tensor, theirs: Tensor, sizes: Tensor, weight: Any) -> bool:
+def takes_l1(boxes: Tensor, targets: RaggedBatch, matches: Assignment, weight: Any) -> bool:
     """Returns whether l1() computes this loss."""
     return (
-        ours.is_cuda
-        and direct(ours)
-        and not has_tangent(ours)
-        and not has_tangent(theirs)
-        and ours.dim() == sizes.dim() + 2
-        and ours.dtype == theirs.dtype == torch.float32
-        and ours.shape == theirs.shape
-        and not (theirs.requires_grad and torch.is_grad_enabled())
+        _fits(boxes, targets, matches)
+        and boxes.dtype == targets.dtype == torch.float32
+        and targets.dim() == targets.num_batch_dims + 2
+        and boxes.shape[-1] == targets.shape[-1]
+        and not has_tangent(targets.tensor)
+        and not (targets.tensor.requires_grad and torch.is_grad_enabled())
         and type(weight) in (float, int)
     )
 
 
-def _l1_run(
-    ours: Tensor, theirs: Tensor, sizes: Tensor, mean: bool, loss: Tensor | None, scale: Tensor | None, grad: Tensor | None
-) -> None:
-    device, stride = device_of(ours), 0
+def _l1_run(boxes: Tensor, tensors: tuple[Tensor, ...], mean: bool, loss: Tensor | None, scale: Tensor | None, grad: Tensor | None) -> None:
+    device, stride = device_of(boxes), 0
     if scale is not None:
         scale, stride = _strided(scale)
     lib.l1(
-        device.handle, device.stream(), prod(ours.shape[:-2]), ours.shape[-2], ours.shape[-1], ours.data_ptr(),
-        theirs.data_ptr(), sizes.data_ptr(), mean, pointer(loss), pointer(scale), stride, pointer(grad),
+        device.handle, device.stream(), prod(boxes.shape[:-2]), boxes.shape[-2], boxes.shape[-1], boxes.data_ptr(), tensors[3].data_ptr(),
+        *_arguments(tensors, device.counter(ACCESS if grad is None else UNCOUNTED)), mean, pointer(loss), pointer(scale), stride,
+        pointer(grad),
     )  # fmt: skip
 
 
-def _l1_loss(ours: Tensor, theirs: Tensor, sizes: Tensor, mean: bool) -> Tensor:
-    loss = torch.empty(sizes.shape, dtype=torch.float32, device=ours.device)
-    _l1_run(ours, theirs, sizes, mean, loss, None, None)
+def _l1_loss(boxes: Tensor, tensors: tuple[Tensor, ...], mean: bool) -> Tensor:
+    loss = torch.empty(boxes.shape[:-2], dtype=torch.float32, device=boxes.device)
+    _l1_run(boxes, tensors, mean, loss, None, None)
     return loss
 
 
 class _L1(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, ours: Tensor, theirs: Tensor, sizes: Tensor, mean: bool) -> Tensor:
-        ctx.save_for_backward(ours, theirs, sizes)
-        ctx.mean = mean
-        return _l1_loss(_dense(ours), theirs, sizes, mean)
+    def forward(ctx: Any, boxes: Tensor, mean: bool, composed: Composed, *tensors: Tensor) -> Tensor:
+        ctx.save_for_backward(boxes, *tensors)
+        ctx.mean, ctx.composed = mean, composed
+        return _l1_loss(_dense(boxes), tensors, mean)
 
     @staticmethod
     def backward(ctx: Any, scale: Tensor) -> tuple[Tensor | None, ...]:
-        ours, theirs, sizes = ctx.saved_tensors
+        boxes, *tensors = ctx.saved_tensors
         if torch.is_grad_enabled():
-            loss = (ours - theirs).abs().sum((-1, -2))
-            loss = loss / sizes.clamp(min=1) if ctx.mean else loss
-            return torch.autograd.grad(loss, ours, scale, create_graph=True)[0], None, None, None
-        ours = _dense(ours)
-        grad = torch.empty_like(ours)
-        _l1_run(ours, theirs, sizes, ctx.mean, None, scale, grad)
-        return grad, None, None, None
+            return _second_derivative(ctx.composed, boxes, tensors[2], ctx.mean, scale), *(None,) * 7
+        boxes = _dense(boxes)
+        grad = torch.empty_like(boxes)
+        _l1_run(boxes, tuple(tensors), ctx.mean, None, scale, grad)
+        return grad, *(None,) * 7
 
 
-def l1(ours: Tensor, theirs: Tensor, sizes: Tensor, mean: bool) -> Tensor:
-    """Returns the sum of |ours - theirs| (.., B) over pairs and values. ours, theirs: (.., B, pairs, D), with zeros after the sizes (.., B) of the samples.
-    mean: the sum is divided by sizes.clamp(min=1)."""
-    theirs, sizes = _dense(theirs), _dense(sizes)
-    if torch.is_grad_enabled() and ours.requires_grad:
-        return _L1.apply(ours, theirs, sizes, mean)
-    return _l1_loss(_dense(ours), theirs, sizes, mean)
+def l1(boxes: Tensor, targets: RaggedBatch, matches: Assignment, mean: bool, composed: Composed) -> Tensor:
+    """Returns composed(boxes). mean: it is divided by the number of pairs, at least 1."""
+    tensors = _tensors(matches, targets)
+    if torch.is_grad_enabled() and boxes.requires_grad:
+        return _L1.apply(boxes, mean, composed, *tensors)
+    return _l1_loss(_dense(boxes), tensors, mean)

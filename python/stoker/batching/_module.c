@@ -393,6 +393,19 @@ static PyObject *py_cost(PyObject *self, PyObject *const *args, Py_ssize_t count
 	CALL(r, stk_ragged_cost(h, &c, stream, &err));
 }
 
+static struct stk_matches take_matches(struct reader *r)
+{
+	struct stk_matches m = {.most = take_int(r)};
+	m.lists = take_int(r);
+	m.targets = take_int(r);
+	m.rows = take_pointer(r);
+	m.cols = take_pointer(r);
+	m.sizes = take_pointer(r);
+	m.target_sizes = take_pointer(r);
+	m.refused = take_pointer(r);
+	return m;
+}
+
 static PyObject *py_focal(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
 	struct reader r = begin(self, args, count);
@@ -405,7 +418,8 @@ static PyObject *py_focal(PyObject *self, PyObject *const *args, Py_ssize_t coun
 	f.label_bytes = (int32_t)take_int(&r);
 	f.logits = take_pointer(&r);
 	f.labels = take_pointer(&r);
-	f.pairs = take_pointer(&r);
+	f.matches = take_matches(&r);
+	f.mean = (int32_t)take_int(&r);
 	f.alpha = (float)take_double(&r);
 	f.gamma = (float)take_double(&r);
 	f.loss = take_pointer(&r);
@@ -421,11 +435,11 @@ static PyObject *py_l1(PyObject *self, PyObject *const *args, Py_ssize_t count)
 	struct stk_ragged *h = take_handle(&r);
 	void *stream = take_pointer(&r);
 	struct stk_l1 l = {.samples = take_int(&r)};
-	l.pairs = take_int(&r);
+	l.queries = take_int(&r);
 	l.values = take_int(&r);
-	l.ours = take_pointer(&r);
-	l.theirs = take_pointer(&r);
-	l.sizes = take_pointer(&r);
+	l.boxes = take_pointer(&r);
+	l.target_boxes = take_pointer(&r);
+	l.matches = take_matches(&r);
 	l.mean = (int32_t)take_int(&r);
 	l.loss = take_pointer(&r);
 	l.scale = take_pointer(&r);

@@ -62,9 +62,12 @@ def _dense(tensor: None) -> None: ...
 @overload
 def _dense(tensor: Tensor | None) -> Tensor | None: ...
 def _dense(tensor: Tensor | None) -> Tensor | None:
-    """Returns the tensor, or a copy whose memory holds its elements in order. A conjugated or negated view is lazy: its memory holds other values."""
-    if tensor is None or (tensor.is_contiguous() and not tensor.is_neg() and not tensor.is_conj()):
+    """Returns the tensor, or a copy whose memory holds its elements in order. Some tensors are lazy: the memory of a conjugated or negated view holds other
+    values, and the zeros that autograd makes as the derivative of a constant have no memory."""
+    if tensor is None or (tensor.is_contiguous() and not tensor.is_neg() and not tensor.is_conj() and not tensor._is_zerotensor()):
         return tensor
+    if tensor._is_zerotensor():
+        return torch.zeros(tensor.shape, dtype=tensor.dtype, device=tensor.device)
     return tensor.resolve_conj().resolve_neg().contiguous()
 
 

@@ -8,6 +8,8 @@ linear_sum_assignment for costs (.., B, Q, G). A loss has the shape (.., B): for
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -55,16 +57,24 @@ def sigmoid_focal(
     normalizer: Normalizer = None,
 ) -> Tensor:
     """Returns the focal loss (Lin et al., ICCV 2017) of logits (.., B, Q, C). A matched query should predict its target's class, other queries no class."""
-    classes = logits.shape[-1]
+
+    def composed(x: Tensor) -> Tensor:
+        return _composed_focal(x, target_labels, matches, alpha, gamma)
+
+    if not _fused.takes_focal(logits, target_labels, matches, alpha, gamma):
+        return _normalized(composed(logits), matches, normalizer)
+    total = _fused.focal(logits, target_labels, matches, normalizer is None, float(alpha), float(gamma), composed)
+    return total if normalizer is None else total / normalizer
+
+
+def _composed_focal(logits: Tensor, target_labels: RaggedBatch, matches: Assignment, alpha: Any, gamma: Any) -> Tensor:
     labels = _spread(target_labels, matches.rows.batch_shape)
-    none = torch.full(logits.shape[:-1], classes, dtype=labels.dtype, device=logits.device)
+    none = torch.full(logits.shape[:-1], logits.shape[-1], dtype=labels.dtype, device=logits.device)
     wanted = batched_index_mapping(labels, matches.cols, matches.rows, none)
-    assert isinstance(wanted, Tensor)  # batched_index_mapping returns the type of its last argument
-    if _fused.takes_focal(logits, wanted, alpha, gamma):
-        sizes = matches.rows.sample_sizes if normalizer is None else None
-        total = _fused.focal(logits, wanted, sizes, float(alpha), float(gamma))
-        return total if normalizer is None else total / normalizer
-    return _normalized(_fused.composed_focal(logits, wanted, alpha, gamma), matches, normalizer)
+    hot = wanted.unsqueeze(-1) == torch.arange(logits.shape[-1], dtype=wanted.dtype, device=logits.device)
+    x = torch.where(hot, logits, -logits).float()  # sigmoid(x) is the probability of the right answer
+    weight = torch.where(hot, alpha, 1 - alpha)
+    return -(torch.sigmoid(-x) ** gamma * functional.logsigmoid(x) * weight).sum((-1, -2))
 
 
 def l1(
@@ -75,14 +85,17 @@ def l1(
     normalizer: Normalizer = None,
 ) -> Tensor:
     """Returns the sum of absolute differences between matched boxes. weight: a number, or a tensor with a number for each value of a box."""
+    if not _fused.takes_l1(boxes, target_boxes, matches, weight):
+        return _normalized(_composed_l1(boxes, target_boxes, matches, weight), matches, normalizer)
+    total = _fused.l1(boxes, target_boxes, matches, normalizer is None, lambda x: _composed_l1(x, target_boxes, matches, 1.0))
+    total = total if weight == 1 else total * weight
+    return total if normalizer is None else total / normalizer
+
+
+def _composed_l1(boxes: Tensor, target_boxes: RaggedBatch, matches: Assignment, weight: Tensor | float) -> Tensor:
     ours, theirs = matched(boxes, target_boxes, matches)
-    sizes = matches.rows.sample_sizes
-    if _fused.takes_l1(ours.tensor, theirs.tensor, sizes, weight):
-        total = _fused.l1(ours.tensor, theirs.tensor, sizes, normalizer is None)
-        total = total if weight == 1 else total * weight
-        return total if normalizer is None else total / normalizer
     difference = (ours.tensor - theirs.tensor).abs()  # 0 in padding: both hold zeros there
-    return _normalized((difference * weight).sum((-1, -2)), matches, normalizer)
+    return (difference * weight).sum((-1, -2))
 
 
 def corners(boxes: Tensor, box_format: str = "xyxy") -> Tensor:

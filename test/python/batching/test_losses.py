@@ -268,9 +268,20 @@ def weighted(loss):
     return (loss * torch.arange(1, loss.numel() + 1, device=loss.device).view(loss.shape)).sum()
 
 
+def random_matches(rng, layers, batch, queries, sizes, device):
+    """Returns matches of random queries, also the same one twice and counted from the end, with random targets of samples with `sizes` targets."""
+    pairs = int(rng.integers(1, 9))
+    counts = torch.from_numpy(np.where(sizes > 0, rng.integers(0, pairs + 1, (layers, batch)), 0))
+    rows = torch.from_numpy(rng.integers(-queries, queries, (layers, batch, pairs)))
+    cols = torch.from_numpy(rng.integers(-np.maximum(sizes, 1)[:, None], np.maximum(sizes, 1)[:, None], (layers, batch, pairs)))
+    rows = sb.RaggedBatch(rows.to(device), sample_sizes=counts.to(device))
+    cols = rows.create_with_sample_sizes_like_self(cols.to(device))
+    return sb.Assignment(rows, cols, torch.zeros(layers, batch, dtype=torch.int8, device=device))
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16], ids=str)
 def test_fused_focal_loss(device, dtype):
-    """The kernel's loss and gradient are those of torch's operators, for random shapes, classes that no query has, and gradients of any layout."""
+    """The kernel's loss and gradient are those of torch's operators, for random shapes, labels that are no class, and gradients of any layout."""
     near = dict(rtol=2e-5, atol=1e-6) if dtype in (torch.float32, torch.float64) else dict(rtol=2e-2, atol=2e-3)
     for seed in range(12):
         print("seed", seed)
@@ -278,28 +289,44 @@ def test_fused_focal_loss(device, dtype):
         layers, batch, queries, classes = (int(n) for n in rng.integers((1, 1, 1, 1), (4, 4, 40, 12)))
         torch.manual_seed(seed)
         logits = (torch.randn(layers, batch, queries, classes, device=device) * 4).to(dtype)
-        wanted = torch.randint(-1, classes + 2, (layers, batch, queries), device=device, dtype=torch.int32 if seed % 2 else torch.int64)
-        sizes = torch.randint(0, 5, (layers, batch), device=device) if seed % 3 else None
-        gamma, alpha = [2.0, 0.0, 1.5][seed % 3], 0.3
+        sizes = rng.integers(0, 6, batch)
+        labels = torch.randint(-1, classes + 2, (batch, 6), device=device, dtype=torch.int32 if seed % 2 else torch.int64)
+        labels = sb.RaggedBatch(labels, sample_sizes=torch.from_numpy(sizes).to(device))
+        matches = random_matches(rng, layers, batch, queries, sizes, device)
+        mean, gamma, alpha = seed % 3 > 0, [2.0, 0.0, 1.5][seed % 3], 0.3
         total = [torch.sum, weighted][seed % 2]
+        divisor = matches.rows.sample_sizes.clamp(min=1) if mean else 1
+
+        def composed(x):
+            return losses._composed_focal(x, labels, matches, alpha, gamma)
+
         results = []
         for fused in (True, False):
             x = logits.transpose(1, 2).contiguous().transpose(1, 2) if seed % 4 == 3 else logits.clone()
             x.requires_grad_()
-            if fused:
-                loss = _fused.focal(x, wanted, sizes, alpha, gamma)
-            else:
-                loss = _fused.composed_focal(x, wanted, alpha, gamma) / (1 if sizes is None else sizes.clamp(min=1))
+            loss = _fused.focal(x, labels, matches, mean, alpha, gamma, composed) if fused else composed(x) / divisor
             total(loss).backward()
             results.append((loss.detach(), x.grad))
         for got, want in zip(*results, strict=True):
             assert got.dtype == want.dtype and torch.allclose(got, want, **near), seed
-    with torch.no_grad():
-        assert torch.equal(_fused.focal(logits, wanted, sizes, alpha, gamma), results[0][0])
+        with torch.no_grad():
+            assert torch.equal(_fused.focal(logits, labels, matches, mean, alpha, gamma, composed), results[0][0])
+
+
+def test_fused_focal_loss_of_extreme_logits(device):
+    one = torch.zeros(1, 1, dtype=torch.int64, device=device)
+    labels = sb.RaggedBatch(one, sample_sizes=one[0] + 1)
+    matches = sb.Assignment(labels, labels, one[0].to(torch.int8))
+
+    def loss(x):
+        return _fused.focal(x, labels, matches, False, 0.25, 2.0, lambda x: x).tolist()
+
     extreme = torch.tensor([[[float("inf"), -200.0, 200.0]]], device=device)
-    assert _fused.focal(extreme, torch.zeros(1, 1, dtype=torch.int64, device=device), None, 0.25, 2.0).tolist() == [150.0]
-    assert _fused.focal(extreme * float("nan"), torch.zeros(1, 1, dtype=torch.int64, device=device), None, 0.25, 2.0).isnan().all()
-    assert _fused.focal(extreme[:, :0], torch.zeros(1, 0, dtype=torch.int64, device=device), None, 0.25, 2.0).tolist() == [0.0]
+    assert loss(extreme) == [150.0]
+    assert math.isnan(loss(extreme * float("nan"))[0])
+    none = sb.RaggedBatch(one[:, :0], sample_sizes=one[0])
+    no_matches = sb.Assignment(none, none, one[0].to(torch.int8))
+    assert _fused.focal(extreme[:, :0], labels, no_matches, False, 0.25, 2.0, lambda x: x).tolist() == [0.0]
 
 
 def test_fused_l1_loss(device):
@@ -307,30 +334,81 @@ def test_fused_l1_loss(device):
     for seed in range(12):
         print("seed", seed)
         rng = np.random.default_rng(seed)
-        batch, pairs, values = (int(n) for n in rng.integers((1, 0, 1), (6, 30, 12)))
+        layers, batch, queries, values = (int(n) for n in rng.integers((1, 1, 1, 1), (3, 6, 30, 12)))
         torch.manual_seed(seed)
-        sizes = torch.randint(0, pairs + 1, (2, batch), device=device)
-        there = torch.arange(pairs, device=device) < sizes.unsqueeze(-1)
-        first, second = (torch.randint(-3, 4, (2, batch, pairs, values), device=device) / 2 * there.unsqueeze(-1) for _ in range(2))
+        sizes = rng.integers(0, 7, batch)
+        target = torch.randint(-3, 4, (batch, 7, values), device=device) / 2
+        target = sb.RaggedBatch(target, sample_sizes=torch.from_numpy(sizes).to(device))
+        boxes = torch.randint(-3, 4, (layers, batch, queries, values), device=device) / 2
+        matches = random_matches(rng, layers, batch, queries, sizes, device)
         total, mean = [torch.sum, weighted][seed % 2], seed % 3 > 0
+        divisor = matches.rows.sample_sizes.clamp(min=1) if mean else 1
+
+        def composed(x):
+            return losses._composed_l1(x, target, matches, 1.0)
+
         results = []
         for fused in (True, False):
-            x = first.clone().requires_grad_()
-            loss = _fused.l1(x, second, sizes, mean) if fused else (x - second).abs().sum((-1, -2)) / (sizes.clamp(min=1) if mean else 1)
+            x = boxes.clone().requires_grad_()
+            loss = _fused.l1(x, target, matches, mean, composed) if fused else composed(x) / divisor
             total(loss).backward()
             results.append((loss.detach(), x.grad))
         for got, want in zip(*results, strict=True):
-            assert torch.allclose(got, want, rtol=1e-5), seed
+            assert torch.allclose(got, want, rtol=1e-5, atol=1e-6), seed
+
+
+@pytest.mark.parametrize("axis", [0, 1], ids=["query", "target"])
+def test_pairs_out_of_range_are_left_out_of_fused_losses(device, axis):
+    """A pair whose query or target does not exist counts neither in the loss nor in the gradient, and check() raises an error."""
+    logits, boxes, labels, targets = scene(device)
+    sizes = torch.tensor([[2, 0, 2], [1, 0, 2]], device=device)
+    index = torch.tensor([[[1, 0], [0, 0], [3, 1]], [[0, 2], [0, 0], [2, 3]]], device=device)
+    rows = sb.RaggedBatch(index, sample_sizes=sizes)
+    pair = [rows, rows.create_with_sample_sizes_like_self(index.clone())]
+    wrong = index.clone()
+    wrong[0, 2, 1] = (20, 7)[axis]
+    bad = list(pair)
+    bad[axis] = rows.create_with_sample_sizes_like_self(wrong)
+    fewer = sizes.clone()
+    fewer[0, 2] = 1
+    short = [sb.RaggedBatch(p.tensor, sample_sizes=fewer) for p in pair]
+    good = sb.Assignment(short[0], short[0].create_with_sample_sizes_like_self(short[1].tensor), None)
+    for run, x in [
+        (lambda x, m: _fused.focal(x, labels, m, False, 0.25, 2.0, lambda x: x), logits),
+        (lambda x, m: _fused.l1(x, targets, m, False, lambda x: x), boxes),
+    ]:
+        got, want = run(x, sb.Assignment(*bad, None)), run(x, good)
+        assert torch.equal(got, want)
+        assert torch.equal(*(torch.autograd.grad(weighted(loss), x)[0] for loss in (got, want)))
+        with pytest.raises(IndexError, match=r"batched_index(_mapping|ing_access): 1\b"):
+            sb.check()
+
+
+def test_losses_of_other_matches_use_torch(device):
+    """Matches that the kernels do not take have the same loss: int32 indices, and rows and cols with layouts of their own."""
+    logits, boxes, labels, targets = scene(device)
+    matches = sb.linear_sum_assignment(sb.detection_cost(logits=logits, boxes=boxes, target_labels=labels, target_boxes=targets))
+    rows, cols = (sb.RaggedBatch(m.tensor.int(), sample_sizes=m.sample_sizes.clone()) for m in matches[:2])
+    other = sb.Assignment(rows, cols, matches.status)
+    assert not _fused.takes_focal(logits, labels, other, 0.25, 2.0) and not _fused.takes_l1(boxes, targets, other, 1.0)
+    assert torch.allclose(losses.sigmoid_focal(logits, labels, matches), losses.sigmoid_focal(logits, labels, other), rtol=1e-5)
+    assert torch.allclose(losses.l1(boxes, targets, matches), losses.l1(boxes, targets, other), rtol=1e-5)
 
 
 def test_second_derivatives_of_fused_losses(device):
-    logits, boxes, _, _ = scene(device)
-    wanted = torch.randint(0, 5, logits.shape[:-1], device=device)
-    sizes = torch.full(logits.shape[:-2], 3, device=device)
-    other = torch.randn_like(boxes)
+    logits, boxes, labels, targets = scene(device)
+    matches = sb.linear_sum_assignment(sb.detection_cost(logits=logits, boxes=boxes, target_labels=labels, target_boxes=targets))
+    divisor = matches.rows.sample_sizes.clamp(min=1)
+
+    def focal(x):
+        return losses._composed_focal(x, labels, matches, 0.25, 2.0)
+
+    def l1(x):
+        return losses._composed_l1(x, targets, matches, 1.0)
+
     for fused, composed, x in [
-        (lambda x: _fused.focal(x, wanted, sizes, 0.25, 2.0), lambda x: _fused.composed_focal(x, wanted, 0.25, 2.0) / 3, logits),
-        (lambda x: _fused.l1(x * x, other, sizes * 0 + 20, True), lambda x: (x * x - other).abs().sum((-1, -2)) / 20, boxes),
+        (lambda x: _fused.focal(x, labels, matches, True, 0.25, 2.0, focal), lambda x: focal(x) / divisor, logits),
+        (lambda x: _fused.l1(x * x, targets, matches, True, l1), lambda x: l1(x * x) / divisor, boxes),
     ]:
         first = [torch.autograd.grad(weighted(f(x)), x, create_graph=True)[0] for f in (fused, composed)]
         second = [torch.autograd.grad((g**2).sum(), x)[0] for g in first]
