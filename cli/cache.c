@@ -192,7 +192,8 @@ static int64_t count_fetched(struct stk_storage *st, int64_t objects, int64_t fa
 	return (int64_t)fmin(fmax(fmin(missed, read), 0), (double)objects);
 }
 
-/* Prints the result. objects: number of objects that were read. */
+/* Prints how many objects were fetched, kept and already in the cache. objects: number of objects that could be read. Returns an exit code: EXIT_PROBLEM if
+ * another object could not be read. */
 static int print_warmed(const struct session *session, const struct settings *s, int64_t objects)
 {
 	struct stk_storage *st = session->storage;

@@ -67,7 +67,7 @@ class Session:
             self.check(batch)
             self.check = None
         if self.last:
-            self._begin_epoch()  # the batch is the first one after the reader's last epoch
+            self._begin_epoch()  # the batch before was its epoch's last one, and no None came between the epochs
         self.step += 1
         self.last = batch.is_last
         return batch

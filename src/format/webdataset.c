@@ -158,14 +158,15 @@ static enum stk_status add_component(
 
 /* ---- from the archive ---- */
 
-/* The stem ends at the first dot after the last slash; a name without a dot is its own ending, as in DALI. */
+/* The stem ends before the first dot after the last slash. Without a dot, it is the whole name. */
 size_t stk__webdataset_stem(const char *name)
 {
 	const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name, *dot = strchr(base, '.');
 	return dot ? (size_t)(dot - name) : strlen(name);
 }
 
-/* Returns the ending in a file's name, and sets *stem to the length of the part that identifies the sample. NULL: a hidden file, which belongs to no sample. */
+/* Returns the ending in a file's name, and sets *stem to the length of the part that identifies the sample. A name without a dot is its own ending, as in
+ * DALI. NULL: a hidden file, which belongs to no sample. */
 static const char *ending_of(const char *name, size_t *stem)
 {
 	*stem = stk__webdataset_stem(name);

@@ -692,8 +692,8 @@ static uint64_t remove_old(struct stk_cache_disk *d, int64_t cutoff, uint64_t wa
 	return freed;
 }
 
-/* If room is missing, removes old entries of at least a twentieth of the limit, so that the folder need not be searched for each new entry. If it finds too
- * few, this process never searches for old entries again. */
+/* Reserves `bytes`. If there is too little room, first removes entries that were last used before the previous run. They are removed until they make up a
+ * twentieth of the limit, so that the folder need not be searched for each new entry. If there are fewer, the folder is not searched again. */
 bool stk__cache_reserve(struct stk_cache_disk *d, uint64_t bytes)
 {
 	if (d->read_only || bytes > d->limit)

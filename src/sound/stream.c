@@ -360,7 +360,7 @@ static enum stk_status find_vorbis_end(const struct stk_sound_stream *s, int64_t
 	if ((status = stk__media_read(&s->in, 0, first, HEADER, err)) ||
 		(status = stk__media_read(&s->in, s->in.size - n, tail, (size_t)n, err)))
 		goto out;
-	int64_t last = -1; /* position in the last page of the file; -1: that page has not been found yet */
+	int64_t last = -1; /* number of frames up to the end of the last page, as that page says; -1: not found yet */
 	for (int64_t at = n - HEADER; at >= 0; at--) {
 		if (memcmp(tail + at, "OggS", 4) != 0)
 			continue;

@@ -113,7 +113,7 @@ def photographs(folder, gone):
 
 
 def dataset(draw, folder, steady):
-    """Returns a function that makes a data set. steady: its samples depend only on the index."""
+    """Returns a function that makes a data set. steady: its samples depend only on the index, and none raises an error; otherwise either may be untrue."""
     bad = [draw.randrange(SAMPLES) for _ in range(draw.choice([0, 0, 1, 2]))] if not steady else []
     error = draw.choice([ValueError, KeyError, OSError, Odd])
     kind = draw.choice(["plain", "at once", "images"] if steady else ["drawing", "drawing", "plain", "at once", "images"])

@@ -160,7 +160,8 @@ def check(wheel: Path) -> None:
         check_licences(Path(scratch))
 
 
-# For each library of the wheel, a pattern of the symbols that it may export. FFmpeg's libraries also export the names of their symbols' versions.
+# For each beginning of the file name of a library in the wheel, a pattern for the beginnings of the symbols that it may export. FFmpeg's libraries also export
+# the names of their symbols' versions.
 OWN_SYMBOLS = {
     "libcurl-stoker": "curl_",
     "libav": r"(av|ff)|LIBAV\w+_STOKER_\d+$",

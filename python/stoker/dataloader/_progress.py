@@ -252,7 +252,7 @@ def check(state: Any) -> None:
 
 
 def numbers_ahead(state: dict[str, Any]) -> set[int]:
-    """Returns the indices of batches that the loop received before batches that were drawn earlier."""
+    """Returns the indices of batches that the loop had received while an earlier batch was still missing."""
     return {int(number) for number in state["ahead"].split(",") if number}
 
 

@@ -46,7 +46,8 @@ template <typename T> struct normalizing {
 		}
 		store_floats<T>(it, s, v);
 	}
-	/* Makes several pieces. Pieces that are THREADS pieces apart begin with different channels, since their distance is not a multiple of 3. */
+	/* Makes several pieces, which are THREADS pieces apart. This distance is not a multiple of 3, so each piece begins with another channel than the one
+	 * before it. */
 	static __device__ __forceinline__ void run(const stk_job_gpu_item &it, const many_pieces<N> &s)
 	{
 		double x[together<N>::OUTPUTS], shift = STK_PARAMS(stk_job_normalize, &it.job).shift;

@@ -64,7 +64,8 @@ class ReuseDetector:
             self.check(row, made)
 
     def check(self, row: tuple[Any, ...], made: tuple[Any, ...]) -> None:
-        """Checks whether a sample has overwritten an earlier sample, in whose memory it lies. The arguments are those of `begin`."""
+        """Checks whether a sample lies in the memory of an earlier one and has other contents. If so, all later samples are copied, and the data set is called
+        one sample at a time. The arguments are those of `begin`."""
         with self._lock:
             if self.count == 0 or self._closed:
                 return
