@@ -93,17 +93,15 @@ struct command {
 int inspect_nuscenes(const char *root, bool json);
 /* Returns whether the folder `name` of ROOT holds NuScenes' tables, that is, has sample_data.json. */
 bool holds_tables(const char *root, const char *name);
-/* Runs `stoker inspect FILE` for a sound (inspect_sound.c). storage: settings for URIs; NULL: those of the environment, also in the functions below. */
-int inspect_sound(const char *path, struct stk_storage *storage, bool json);
-/* Runs `stoker view FILE` for a sound (view_sound.c). */
-int view_sound(const char *path, struct stk_storage *storage, const char *output, bool json);
+/* A command on a sound or a video. storage: settings for URIs; NULL: those of the environment. Returns an exit code. */
+typedef int media_command(const struct settings *s, struct stk_storage *storage);
+media_command inspect_sound, inspect_video; /* `stoker inspect FILE` */
+media_command view_sound, view_video;       /* `stoker view FILE`; for videos, s->batch is the maximum number of frames to draw */
+/* Opens the storage for the command's options, and runs `video` if the file's name is that of a video, else `sound`. Returns an exit code. */
+int run_on_media(const char *command, const struct settings *s, media_command *video, media_command *sound);
 bool is_video_name(const char *path);
 /* Returns whether a file with a video's ending, which stk_video_open has refused with `status`, holds only a sound. */
 bool holds_only_sound(const char *path, struct stk_storage *storage, enum stk_status status);
-/* Runs `stoker inspect FILE` for a video (inspect_video.c). */
-int inspect_video(const char *path, struct stk_storage *storage, bool json, bool quiet);
-/* Runs `stoker view FILE` for a video (view_video.c). s->batch is the maximum number of frames to draw. */
-int view_video(const struct settings *s, struct stk_storage *storage);
 /* Returns whether a path is a video, or a folder of which most files are videos. Stores the videos for bench_video, so call it only once. */
 bool holds_videos(const char *path);
 /* Runs `stoker bench` for videos (bench_video.c). */

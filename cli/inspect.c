@@ -472,18 +472,6 @@ static int inspect_file(const char *path, bool json)
 	return EXIT_FINE;
 }
 
-/* Inspects a sound or a video, which may be an object in a bucket. */
-static int inspect_media(const struct settings *s)
-{
-	struct stk_storage *storage;
-	if (!open_storage("inspect", s, &storage))
-		return EXIT_PROBLEM;
-	const int code = is_video_name(s->args[0]) ? inspect_video(s->args[0], storage, s->json, s->quiet)
-						   : inspect_sound(s->args[0], storage, s->json);
-	stk_storage_unref(&storage);
-	return code;
-}
-
 static int run_inspect(const struct settings *s)
 {
 	struct session session = {0};
@@ -499,7 +487,7 @@ static int run_inspect(const struct settings *s)
 	if (!source_is_there("inspect", s->args[0]))
 		return EXIT_PROBLEM;
 	if (is_video_name(s->args[0]) || (!is_tree(s->args[0]) && stk_audio_named(s->args[0])))
-		return inspect_media(s);
+		return run_on_media("inspect", s, inspect_video, inspect_sound);
 	if (!is_tree(s->args[0]) && !strstr(s->args[0], "://") && inspect_file(s->args[0], s->json))
 		return EXIT_PROBLEM;
 	if (open_session(&session, "inspect", s->args[0], GRAPH_DECODE_CHECK, s))

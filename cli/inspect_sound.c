@@ -49,8 +49,9 @@ static int print_as_json(const char *path, const struct stk_audio_info *info, co
 	return printed ? printed : err->code ? EXIT_PROBLEM : EXIT_FINE;
 }
 
-int inspect_sound(const char *path, struct stk_storage *storage, bool json)
+int inspect_sound(const struct settings *s, struct stk_storage *storage)
 {
+	const char *path = s->args[0];
 	struct stk_audio_info info = {.size = sizeof(info)};
 	struct stk_audio_request request = {.size = sizeof(request), .path = path, .storage = storage};
 	struct stk_audio *a = NULL;
@@ -64,7 +65,7 @@ int inspect_sound(const char *path, struct stk_storage *storage, bool json)
 			info.format = NULL;
 	}
 	stk_audio_close(a);
-	if (json)
+	if (s->json)
 		return print_as_json(path, &info, &err);
 	if (info.format)
 		printf("%s: %s, %s, %d %s of %d bits, %d Hz, %.3f s (%" PRId64 " frames)\n", path, info.format, info.coding, info.channels,

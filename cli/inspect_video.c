@@ -136,21 +136,23 @@ static int print_facts(const char *path, const struct video_census *c)
 	return print_json(object);
 }
 
-int inspect_video(const char *path, struct stk_storage *storage, bool json, bool quiet)
+int inspect_video(const struct settings *settings, struct stk_storage *storage)
 {
+	const char *path = settings->args[0];
+	const bool json = settings->json;
 	struct video_census c = {.info = {.size = sizeof(c.info)}};
 	struct stk_error err = {0};
 	struct stk_video *v = NULL;
 	const struct stk_video_request request = {.size = sizeof(request), .path = path, .stream = -1, .storage = storage};
 	enum stk_status s = stk_video_open(&request, &v, &err);
 	if (holds_only_sound(path, storage, s))
-		return inspect_sound(path, storage, json);
+		return inspect_sound(settings, storage);
 	if (!s)
 		s = stk_video_describe(v, &c.info, &err);
 	if (!s)
 		s = count_frames(v, &c, &err);
 	if (!s)
-		s = decode_frames(v, &c, json || quiet, &err);
+		s = decode_frames(v, &c, json || settings->quiet, &err);
 	int code = s ? fail("inspect", &err) : c.damaged ? EXIT_PROBLEM : EXIT_FINE;
 	if (!s && json)
 		code = print_facts(path, &c) == EXIT_FINE ? code : EXIT_PROBLEM;

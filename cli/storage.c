@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Creates a storage from the options of OPTION_STORAGE. */
+ * Creates a storage from the options of OPTION_STORAGE, also for commands on a sound or a video. */
 #include "session.h"
 
 #include <stdio.h>
@@ -27,4 +27,14 @@ bool open_storage(const char *command, const struct settings *s, struct stk_stor
 		return true;
 	fail(command, &err);
 	return false;
+}
+
+int run_on_media(const char *command, const struct settings *s, media_command *video, media_command *sound)
+{
+	struct stk_storage *storage;
+	if (!open_storage(command, s, &storage))
+		return EXIT_PROBLEM;
+	const int code = (is_video_name(s->args[0]) ? video : sound)(s, storage);
+	stk_storage_unref(&storage);
+	return code;
 }

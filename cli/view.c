@@ -315,18 +315,6 @@ static bool has_room(const struct settings *s)
 	return false;
 }
 
-/* Draws a sound or a video, which may be an object in a bucket. */
-static int view_media(const struct settings *s)
-{
-	struct stk_storage *storage;
-	if (!open_storage("view", s, &storage))
-		return EXIT_PROBLEM;
-	const int code = is_video_name(s->args[0]) ? view_video(s, storage)
-						   : view_sound(s->args[0], storage, s->output ? s->output : "view.png", s->json);
-	stk_storage_unref(&storage);
-	return code;
-}
-
 static int run_view(const struct settings *original)
 {
 	struct settings s = *original;
@@ -340,14 +328,14 @@ static int run_view(const struct settings *original)
 	if (!is_tree(s.args[0]) && stk_audio_named(s.args[0])) {
 		if (s.augment || s.size || s.batch)
 			return usage_error(&command_view, "--augment, --size and --batch are for images; a sound is drawn as a whole");
-		return view_media(&s);
+		return run_on_media("view", &s, view_video, view_sound);
 	}
 	if (!s.batch)
 		s.batch = s.augment ? s.augment : 64;
 	if (is_video_name(s.args[0]) && (s.augment || s.size))
 		return usage_error(&command_view, "--augment and --size are for images; the frames of a video are drawn as they are");
 	if (is_video_name(s.args[0]))
-		return view_media(&s);
+		return run_on_media("view", &s, view_video, view_sound);
 	if (has_room(&s) && open_session(&session, "view", s.args[0], GRAPH_VIEW, &s)) {
 		enum stk_status status = next_batch(&session, &batch, &err);
 		if (status == STK_END)

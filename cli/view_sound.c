@@ -155,7 +155,7 @@ static int draw_file(struct drawing *d, const char *path, struct stk_storage *st
 	return report(d, path, output, json);
 }
 
-int view_sound(const char *path, struct stk_storage *storage, const char *output, bool json)
+int view_sound(const struct settings *s, struct stk_storage *storage)
 {
 	struct drawing *d = calloc(1, sizeof(*d));
 	struct stk_error err = {0};
@@ -169,7 +169,7 @@ int view_sound(const char *path, struct stk_storage *storage, const char *output
 	if (!d || !d->low || !d->high || !d->power || !d->pixels)
 		fail_text("view", "out of memory");
 	else
-		code = draw_file(d, path, storage, output, json, &err);
+		code = draw_file(d, s->args[0], storage, s->output ? s->output : "view.png", s->json, &err);
 	if (d) {
 		stk_audio_close(d->audio);
 		free(d->low);

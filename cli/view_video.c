@@ -160,7 +160,7 @@ int view_video(const struct settings *s, struct stk_storage *storage)
 	struct shots f = {0};
 	enum stk_status status = stk_video_open(&request, &f.video, &err);
 	if (holds_only_sound(s->args[0], storage, status))
-		return view_sound(s->args[0], storage, s->output ? s->output : "view.png", s->json);
+		return view_sound(s, storage);
 	if (!status)
 		status = stk_video_describe(f.video, &info, &err);
 	if (!status) {
