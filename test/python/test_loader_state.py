@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import pickle
+import shutil
 import threading
 
 import numpy as np
@@ -342,6 +343,14 @@ def test_reprs_do_not_raise_over_a_closed_pipeline(tree):
     pipe.close()
     assert "its pipeline is closed" in repr(loader) and "its pipeline is closed" in loader._repr_html_()
     assert "Pipeline" in pipe._repr_html_()
+
+
+def test_reprs_do_not_raise_without_the_source(tree, tmp_path):
+    shutil.copytree(tree, tmp_path / "data")
+    loader = make(tmp_path / "data")
+    loader.close()
+    shutil.rmtree(tmp_path / "data")
+    assert f"{tmp_path}/data" in repr(loader) and "epoch 0)" in repr(loader)
 
 
 class Drawn(torch.utils.data.IterableDataset):
