@@ -478,6 +478,46 @@ def test_a_handler_that_raises_loses_no_batch(kind):
     assert taken == list(range(8)) and alarms
 
 
+def raising(at, *files):
+    """Returns a function for sys.setprofile that raises Alarm at the `at`-th call of a function in one of these files, or return of a function in C to them:
+    there the interpreter runs the handlers of signals. The function's attribute `calls` counts them."""
+
+    def profile(frame, event, _):
+        if event in ("call", "c_return") and frame.f_code.co_filename.endswith(files):
+            profile.calls += 1
+            if profile.calls == at:
+                sys.setprofile(None)
+                raise Alarm
+
+    profile.calls = 0
+    return profile
+
+
+def test_a_handler_that_raises_at_the_end_does_not_begin_the_next_epoch():
+    import numpy as np
+    from stoker import Loader
+
+    images, labels = np.zeros((6, 4, 4, 3), np.uint8), np.arange(6)
+    for at in range(1, 60):
+        loader = Loader((images, labels), 3, num_threads=1)
+        batches = iter(loader)
+        taken = [next(batches).label.tolist() for _ in range(2)]
+        profile = raising(at, "_waiting.py")
+        sys.setprofile(profile)
+        try:
+            assert next(batches, None) is None
+        except Alarm:
+            pass
+        finally:
+            sys.setprofile(None)
+        taken += [batch.label.tolist() for batch in batches]
+        assert taken == [[0, 1, 2], [3, 4, 5]], at
+        assert len(list(loader)) == 2
+        if profile.calls < at:
+            break
+    assert at > 2
+
+
 def test_the_users_pipeline_continues_after_its_loader_was_closed():
     """Closing the Loader ends the other thread's wait, but leaves the user's pipeline running."""
     import queue

@@ -285,7 +285,8 @@ class Run:
 
     def _next_stretch(self, done: int) -> bool:
         """Prepares the next stretch of ids. Returns False if the sampler has ended, or if the epoch has no stretches. done: number of batches so far."""
-        if self.order is None or self.order.rest is None:
+        assert self.order is not None
+        if self.order.rest is None:
             return False
         ids = self.order.more()
         if not ids:
@@ -327,15 +328,19 @@ class Run:
             self.watch.first_step_done(self.ready())
         done = self.step
         batch = session.next()
-        if batch is None and self._next_stretch(done):
+        if batch is None and self.order is not None and self._next_stretch(done):
             return self._take()
         if batch is None:
-            self.watch.end(self.ready(), self.epoch)
-            self.narrowed = int(self.ready().counters()["narrowed_images"])
-            if self._own_pipelines:
-                self._keep_data()
-                self._drop()
-            self._next_epoch()
+            try:
+                self.watch.end(self.ready(), self.epoch)
+                self.narrowed = int(self.ready().counters()["narrowed_images"])
+            finally:  # also after an interrupt, so that the loop does not go on into the next epoch
+                try:
+                    if self._own_pipelines:
+                        self._keep_data()
+                        self._drop()
+                finally:
+                    self._next_epoch()
         return batch
 
     @property

@@ -193,6 +193,7 @@ class Loader(metaclass=BriefHelp):
         self._described = repr(opened)
         self._generation = 0
         self._untouched = False  # True from the start of an iteration until its first batch is taken
+        self._loops_epoch = -1  # the epoch of the latest iteration
         self._one_thread = self._run.one_thread
         self._narrowed_was_noticed = self._asks_dataset = False
         self._set_batch_options(kinds, pads, given)
@@ -435,6 +436,7 @@ class Loader(metaclass=BriefHelp):
                 self._taken.check()
             self._generation += 1
             self._run.begin()
+            self._loops_epoch = self._run.epoch
             self._untouched = True
         return Epoch(self, self._generation)
 
@@ -445,6 +447,8 @@ class Loader(metaclass=BriefHelp):
             )
         with self._one_thread:
             self._untouched = False
+            if self._run.epoch != self._loops_epoch:  # an interrupt came between the last batch and the end of the loop
+                return END
             try:
                 batch, epoch = self._run.take(), self._run.epoch
             except CancelledError:
@@ -641,6 +645,7 @@ class Loader(metaclass=BriefHelp):
             self._run.go_to(epoch)
             if self._untouched:  # when Lightning resumes a run, it makes the iterator before it sets the epoch
                 self._run.begin()
+                self._loops_epoch = self._run.epoch
             else:
                 self._generation += 1
 
