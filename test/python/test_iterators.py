@@ -88,7 +88,9 @@ def test_the_length_is_that_of_each_epoch(files, policy, reader):
             if policy is DROP and samples // shards < batch:
                 continue
             ends = [{"reader_name": "Reader"}]
-            ends += [{"size": samples, "last_batch_padded": reader.get("pad_last_batch", False)}] if shards == 1 else []
+            padded = reader.get("pad_last_batch", False)
+            if shards == 1 and (padded or policy is not FILL):  # otherwise len() is DALI's, which is the same for all epochs
+                ends += [{"size": samples, "last_batch_padded": padded}]
             for end in ends:
                 names, numbers = [str(f) for f in files[:samples]], list(range(samples))
                 pipe = numbered(names, numbers, batch_size=batch, num_shards=shards, shard_id=rank, **reader)

@@ -104,7 +104,6 @@ class EpochIterator:
         self._shards: Shards | None = None
         self._auto_reset = _auto_reset(auto_reset)
         self._counter = 0  # steps of this epoch if there is a reader; otherwise samples of all pipelines together
-        self._first_count = 0  # with `size`: the counter at the start of this epoch: its samples in the previous epoch's last step
         self._ended = False
         self._begun = False
         self._given = 0  # number of steps that were returned or skipped in this epoch
@@ -181,7 +180,6 @@ class EpochIterator:
             self._counter = self._given = self._restored = count
         elif self._samples >= 0:
             self._counter = count
-            self._first_count = max(0, count - self._given * sum(p.batch_size for p in self._pipes))
 
     def _delivered(self, k: int, state: dict[str, Any]) -> int:
         """Returns how much pipeline k had delivered when `state` was saved: with DALI's shards, batches since the run began; with another reader, batches of
@@ -414,7 +412,7 @@ class EpochIterator:
             if self._begun:
                 warnings.warn("reset() in the middle of an epoch is ignored: iterate to its end, or use stoker.Loader", stacklevel=2)
             return
-        self._counter = self._first_count = self._carried() if self._samples >= 0 else 0
+        self._counter = self._carried() if self._samples >= 0 else 0
         if self._shards is not None and self._policy is _FILL:
             self._shards.next_epoch()
         elif self._shards is not None:
@@ -447,7 +445,8 @@ class EpochIterator:
         return self
 
     def __len__(self) -> int:
-        """Returns the number of batches in an epoch; 0 if the size of an epoch is not known."""
+        """Returns the number of batches in an epoch; 0 if the size of an epoch is not known. With `size`, the number is the same for all epochs, as in DALI:
+        LastBatchPolicy.FILL makes fewer batches if samples of the epoch came in the previous epoch's last batch."""
         per_step = sum(p.batch_size for p in self._pipes)
         drop = self._policy is _DROP
         if self._reader is not None:
@@ -460,7 +459,7 @@ class EpochIterator:
             return max(steps, 1) if self._metas[0]["wraps"] else max(steps, 0)
         if self._samples < 0:
             return 0
-        return self._samples // per_step if drop else -(-(self._samples - self._first_count) // per_step)
+        return self._samples // per_step if drop else -(-self._samples // per_step)
 
     @property
     def size(self) -> int:
