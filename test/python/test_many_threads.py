@@ -248,7 +248,7 @@ def test_a_thread_that_waits_for_a_loader_comes_next():
             threads[-1].start()
             while len(guard._line) <= number:
                 time.sleep(0.001)
-        assert guard.is_inside() and not visited
+        assert guard.is_mine() and not visited
     with guard:
         assert visited == [0, 1, 2]
     for thread in threads:

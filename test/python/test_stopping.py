@@ -518,6 +518,36 @@ def test_a_handler_that_raises_at_the_end_does_not_begin_the_next_epoch():
     assert at > 2
 
 
+@pytest.mark.parametrize("call", ["iter", "state_dict"])
+def test_a_handler_that_raises_does_not_lock_a_loader(call):
+    """The Loader is not "in use" after the exception, wherever it came: not for this thread, and not for another one."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    import numpy as np
+    from stoker import Loader
+
+    data = np.zeros((6, 4, 4, 3), np.uint8), np.arange(6)
+    for at in range(1, 60):
+        with Loader(data, 3, num_threads=1) as loader:
+            profile = raising(at, "_one_thread.py", "_fair_lock.py")
+            sys.setprofile(profile)
+            try:
+                iter(loader) if call == "iter" else loader.state_dict()
+            except Alarm:
+                pass
+            finally:
+                sys.setprofile(None)
+            if at % 2:
+                with ThreadPoolExecutor(1) as thread:
+                    assert len(list(thread.submit(list, loader).result())) == 2, at
+            loader.state_dict()
+            assert len(list(loader)) == 2, at
+            assert not loader._one_thread._lock.locked()
+        if profile.calls < at:
+            break
+    assert at > 4
+
+
 def test_the_users_pipeline_continues_after_its_loader_was_closed():
     """Closing the Loader ends the other thread's wait, but leaves the user's pipeline running."""
     import queue
