@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Spectra of frames of 512 elements on the GPU. Each frame is transformed as 256 complex numbers, by two stages of 16 butterflies of radix 16. A thread runs
- * two butterflies of each stage, with their numbers in registers. Only between the stages do the threads of a frame exchange numbers, in shared memory, which
- * has one copy of each frame: a bin needs numbers k and 256 - k of the result, and a thread's two butterflies of the second stage make both. */
+ * one butterfly of each stage, with its numbers in registers. Between the stages, the threads of a frame exchange their numbers in shared memory, which has one
+ * copy of each frame. */
 #define THREADS STK_SPECTRUM_THREADS_512
 #include "kernel/spectrum/spectrum_frames.cuh"
 
-/* Number of threads that work on a frame at the same time in the first stage, and distance between the two frames of a thread. */
-#define LANES 16
-#define APART (STK_SPECTRUM_TOGETHER / 2)
-static_assert(THREADS == LANES * APART, "a thread runs a butterfly of the first stage for two frames");
-static_assert(THREADS == STK_SPECTRUM_TOGETHER * 8, "a thread runs two of a frame's 16 butterflies of the second stage");
+static_assert(THREADS == 16 * STK_SPECTRUM_TOGETHER, "each stage of a frame has 16 butterflies");
 
 /* Loads the sixteen numbers of butterfly i of the first stage, weighted by the window: pairs i, i + 16, ... of the frame's elements; 0 past the window.
  * inside: the address of the frame's first element; pairs: number of pairs in the window. */
@@ -22,44 +18,33 @@ static __device__ __forceinline__ void load_sixteen(
 		to[e] = 16 * e < left ? load_pair(inside + 2 * i, window + 2 * i, 16 * e) : stk_fft_complex{0, 0};
 }
 
-/* Runs butterfly i of the first stage and stores its results. x: the frame. */
-static __device__ __forceinline__ void run_first_butterfly(
-	const stk_fft_complex from[16], const stk_fft_factor *twiddles, uint32_t i, stk_fft_complex *x)
-{
-	const stk_fft_at at = {64, 1, i, 0, twiddles};
-	stk_fft_complex made[16];
-	stk__fft_sixteen(from, &at, made);
-#pragma unroll
-	for (uint32_t e = 0; e < 16; e++)
-		x[17 * i + e] = made[e];
-}
-
-/* Runs the first stage. Adjacent threads have adjacent butterflies of a frame, since they load adjacent elements. A thread has the same butterfly of two
- * frames, so that it loads the window and the twiddle factors once. */
+/* Runs the first stage. Adjacent threads have adjacent butterflies of a frame, since they load adjacent elements. The threads of a frame are in one warp, so
+ * they need not wait for others. */
 static __device__ __forceinline__ void run_first_stage(const stk_job &job, const float *tables, const block_frames &b)
 {
 	const stk_spectrum &p = STK_PARAMS(stk_spectrum, &job);
-	const stk_fft_factor *twiddles = stk__fft_factors(tables, p.fft.twiddles);
-	const uint32_t i = threadIdx.x % LANES, f = threadIdx.x / LANES, other = f + APART;
-	stk_fft_complex first[16], second[16], *x = b.x + f * b.pitch, *y = x + APART * b.pitch;
-	if (!b.places->pairs) {
+	const uint32_t f = threadIdx.x / 16, i = threadIdx.x % 16;
+	const bool works = f < b.count, pairs = b.places->pairs;
+	stk_fft_complex from[16], made[16], *x = b.x + f * b.pitch;
+	if (!pairs)
 		load_frames(job, tables, b);
+	if (works && pairs) {
+		load_sixteen(stk__global(b.places->inside[f]), tables + p.fft.floats, (uint32_t)p.window / 2, i, from);
+	} else if (works) {
 #pragma unroll
-		for (uint32_t e = 0; e < 16; e++) {
-			first[e] = x[17 * e + i];
-			second[e] = y[17 * e + i];
-		}
-		__syncthreads(); /* results replace elements, so all threads of the frame must have read theirs */
-	} else {
-		/* A frame that does not exist repeats one that does, and its results are not used. */
-		const float *window = tables + p.fft.floats;
-		const uint32_t pairs = (uint32_t)p.window / 2, last = b.count - 1;
-		load_sixteen(stk__global(b.places->inside[min(f, last)]), window, pairs, i, first);
-		load_sixteen(stk__global(b.places->inside[min(other, last)]), window, pairs, i, second);
+		for (uint32_t e = 0; e < 16; e++)
+			from[e] = x[17 * e + i];
 	}
-	run_first_butterfly(first, twiddles, i, x);
-	run_first_butterfly(second, twiddles, i, y);
-	__syncthreads();
+	if (!pairs)
+		__syncwarp(); /* results replace elements, so all threads of the frame must have read theirs */
+	if (works) {
+		const stk_fft_at at = {64, 1, i, 0, stk__fft_factors(tables, p.fft.twiddles)};
+		stk__fft_sixteen(from, &at, made);
+#pragma unroll
+		for (uint32_t e = 0; e < 16; e++)
+			x[17 * i + e] = made[e];
+	}
+	__syncwarp();
 }
 
 /* Sets *to to *from times the factor c - i s. */
@@ -122,76 +107,63 @@ static __device__ __forceinline__ void transform_sixteen(const stk_fft_complex f
 	}
 }
 
-/* Runs butterfly q of the second stage. Result e is number q + 16 * e of the transform. x: the frame. */
-static __device__ __forceinline__ void run_second_butterfly(const stk_fft_complex *x, uint32_t q, stk_fft_complex made[16])
+/* Runs the second stage. Each butterfly's results replace its elements, so that the transform's result is in b.x; number 256 there repeats number 0, for the
+ * bins. */
+static __device__ __forceinline__ void run_second_stage(const block_frames &b)
 {
-	stk_fft_complex from[16];
+	const uint32_t f = threadIdx.x / 16, q = threadIdx.x % 16;
+	if (f < b.count) {
+		stk_fft_complex from[16], made[16], *x = b.x + f * b.pitch + q;
 #pragma unroll
-	for (uint32_t e = 0; e < 16; e++)
-		from[e] = x[17 * e + q];
-	transform_sixteen(from, made);
-}
-
-/* Returns a or b. It selects values, not addresses, so that both stay in registers. */
-static __device__ __forceinline__ stk_fft_complex select(bool first, const stk_fft_complex &a, const stk_fft_complex &b)
-{
-	return {first ? a.re : b.re, first ? a.im : b.im};
-}
-
-/* Computes and stores the two bins that are made of numbers z and other. up, down: their addresses. */
-template <bool MAGNITUDE>
-static __device__ __forceinline__ void store_pair(
-	const stk_fft_complex &z, const stk_fft_complex &other, const stk_fft_factor *w, float *up, float *down)
-{
-	float first, second;
-	stk__fft_power_pair(&z, &other, w, &first, &second);
-	*up = MAGNITUDE ? sqrtf(first) : first;
-	*down = MAGNITUDE ? sqrtf(second) : second;
-}
-
-/* Runs butterflies `low` and `high` of the second stage of frame f, and stores the bins that are made of their results. Bin k and bin 256 - k are made of
- * numbers k and 256 - k. With low from 1 to 7 and high = 16 - low, each of the two numbers is a result of another butterfly. With low = 0 and high = 8, both
- * are results of the same butterfly. */
-template <bool MAGNITUDE>
-static __device__ __forceinline__ void make_bins(
-	const stk_spectrum &p, const float *tables, const block_frames &b, uint32_t f, uint32_t low)
-{
-	const bool own = low == 0;
-	const uint32_t high = own ? 8 : 16 - low;
-	const stk_fft_complex *x = b.x + f * b.pitch;
-	const stk_fft_factor *halves = stk__fft_factors(tables, p.fft.halves);
-	const int64_t bin = p.dst_bin, step = 16 * bin;
-	float *dst = stk__global(b.places->dst[f]);
-	float *low_up = dst + low * bin, *low_down = dst + (256 - low) * bin, *high_up = dst + high * bin,
-	      *high_down = dst + (256 - high) * bin;
-	stk_fft_complex a[16], c[16];
-	run_second_butterfly(x, low, a);
-	run_second_butterfly(x, high, c);
+		for (uint32_t e = 0; e < 16; e++)
+			from[e] = x[17 * e];
+		transform_sixteen(from, made);
 #pragma unroll
-	for (uint32_t e = 0; e < 8; e++, low_up += step, low_down -= step, high_up += step, high_down -= step) {
-		store_pair<MAGNITUDE>(a[e], select(own, a[(16 - e) % 16], c[15 - e]), halves + low + 16 * e, low_up, low_down);
-		store_pair<MAGNITUDE>(c[e], select(own, c[15 - e], a[15 - e]), halves + high + 16 * e, high_up, high_down);
+		for (uint32_t e = 0; e < 16; e++)
+			x[17 * e] = made[e];
+		if (q == 0)
+			x[STK_FFT_PLACE(256)] = made[0];
 	}
-	if (own)
-		store_pair<MAGNITUDE>(a[8], a[8], halves + 128, low_up, low_down);
+	__syncthreads();
 }
 
-/* Runs the second stage and stores all bins, so that adjacent threads store adjacent outputs. */
-static __device__ __forceinline__ void run_second_stage(const stk_spectrum &p, const float *tables, const block_frames &b)
+/* Computes and stores bins k, k + 16, ... up to 128 of frame f and, for each of them, bin 256 minus its number, which is made of the same two complex
+ * numbers. */
+template <bool MAGNITUDE>
+static __device__ __forceinline__ void store_bins_of(
+	const stk_spectrum &p, const float *tables, const block_frames &b, uint32_t f, uint32_t k)
 {
-	/* If bins are adjacent, eight threads have a frame. Frames f and f + 8 are in turns, because their numbers are in different banks. */
-	const uint32_t eighth = threadIdx.x / 8;
+	const stk_fft_complex *x = b.x + f * b.pitch + k, *partners = b.x + f * b.pitch + STK_FFT_PLACE(256 - k);
+	const stk_fft_factor *w = stk__fft_factors(tables, p.fft.halves) + k;
+	const int64_t bin = p.dst_bin, step = 16 * bin;
+	float *dst = stk__global(b.places->dst[f]), *up = dst + k * bin, *down = dst + (256 - k) * bin, first, second;
+#pragma unroll
+	for (uint32_t e = 0; e < 8; e++, up += step, down -= step) {
+		stk__fft_power_pair(&x[17 * e], partners - 17 * e, w + 16 * e, &first, &second);
+		*up = MAGNITUDE ? sqrtf(first) : first;
+		*down = MAGNITUDE ? sqrtf(second) : second;
+	}
+	if (k == 0) {
+		stk__fft_power_pair(&x[17 * 8], &x[17 * 8], w + 128, &first, &second);
+		*up = MAGNITUDE ? sqrtf(first) : first;
+	}
+}
+
+/* Computes and stores all bins. The 16 threads of a group store adjacent outputs at a time. */
+static __device__ __forceinline__ void store_bins(const stk_spectrum &p, const float *tables, const block_frames &b)
+{
 	const bool by_bin = p.dst_bin == 1;
-	const uint32_t f = by_bin ? eighth / 2 + eighth % 2 * 8 : threadIdx.x % 16, low = by_bin ? threadIdx.x % 8 : threadIdx.x / 16;
+	const uint32_t outer = threadIdx.x / 16, inner = threadIdx.x % 16, f = by_bin ? outer : inner, k = by_bin ? inner : outer;
 	if (f >= b.count)
 		return;
 	if (p.magnitude)
-		make_bins<true>(p, tables, b, f, low);
+		store_bins_of<true>(p, tables, b, f, k);
 	else
-		make_bins<false>(p, tables, b, f, low);
+		store_bins_of<false>(p, tables, b, f, k);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 4) job_spectrum_512(const __grid_constant__ stk_job_gpu_view v)
+/* Five thread blocks a multiprocessor hide more of the waits for memory than four; six would spill registers. */
+extern "C" __global__ void __launch_bounds__(THREADS, 5) job_spectrum_512(const __grid_constant__ stk_job_gpu_view v)
 {
 	STK_SHARED_ARRAY(stk_fft_complex, shared);
 	__shared__ frame_places places;
@@ -202,5 +174,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4) job_spectrum_512(const 
 	block_frames b = {shared, NULL, min((uint32_t)STK_SPECTRUM_TOGETHER, frames - at), (uint32_t)stk__spectrum_pitch(&p.fft), &places};
 	find_places(it.job, tables + p.fft.floats, at, b.count, places);
 	run_first_stage(it.job, tables, b);
-	run_second_stage(p, tables, b);
+	run_second_stage(b);
+	store_bins(p, tables, b);
 }

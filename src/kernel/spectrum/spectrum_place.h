@@ -9,7 +9,7 @@
 
 enum {
 	STK_SPECTRUM_THREADS = 128,      /* threads in a thread block */
-	STK_SPECTRUM_THREADS_512 = 128,  /* threads in a thread block of the kernel for frames of 512 elements */
+	STK_SPECTRUM_THREADS_512 = 256,  /* threads in a thread block of the kernel for frames of 512 elements */
 	STK_SPECTRUM_TOGETHER = 16,      /* maximum number of frames that a thread block transforms together */
 	STK_SPECTRUM_SHARED = 44 * 1024, /* bytes for frames in shared memory, of which every launch may use 48 KiB */
 	STK_SPECTRUM_SPILLING = 256      /* maximum number of thread blocks of a job whose frames do not fit in shared memory */
