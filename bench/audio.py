@@ -569,6 +569,9 @@ def copied_bytes_a_second() -> float:
     return 10 * 2 * a.nbytes / (begin.elapsed_time(end) * 1e-3)
 
 
+KERNELS = {"spectrogram": "spectrum_512", "bands": "bands_tile"}
+
+
 def gpu_features(options: argparse.Namespace) -> None:
     """Prints the time and the bandwidth of each kernel that computes features of waveforms on the GPU. For comparison, also prints the time of torch's
     spectrogram and of all its steps to features, for the same waveforms as a padded batch."""
@@ -591,7 +594,7 @@ def gpu_features(options: argparse.Namespace) -> None:
     pipe.build()
     for kernel, seconds in kernel_times(pipe.run, 20).items():
         for job, bytes_moved in moved.items():
-            if kernel.partition("(")[0] == f"job_{'spectrum_512' if job == 'spectrogram' else job}":
+            if kernel.partition("(")[0] == f"job_{KERNELS.get(job, job)}":
                 rate = bytes_moved / seconds
                 print(f"{job}: {seconds * 1e3:.3f} ms, {rate * 1e-12:.2f} TB/s, {rate / peak:.2f} of a copy's bandwidth", flush=True)
     batch, mel = torch.nn.utils.rnn.pad_sequence(sounds, batch_first=True), MelOnGpu()
