@@ -120,7 +120,8 @@ class _Focal(torch.autograd.Function):
             return _second_derivative(ctx.composed, logits, tensors[2], ctx.rest[0], scale), *(None,) * 9
         logits = _dense(logits)
         grad = torch.empty_like(logits)
-        _focal_run(logits, tuple(tensors), *ctx.rest, None, scale, grad)
+        mean, alpha, gamma = ctx.rest
+        _focal_run(logits, tuple(tensors), mean, alpha, gamma, None, scale, grad)
         return grad, *(None,) * 9
 
 

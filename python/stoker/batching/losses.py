@@ -71,6 +71,7 @@ def _composed_focal(logits: Tensor, target_labels: RaggedBatch, matches: Assignm
     labels = _spread(target_labels, matches.rows.batch_shape)
     none = torch.full(logits.shape[:-1], logits.shape[-1], dtype=labels.dtype, device=logits.device)
     wanted = batched_index_mapping(labels, matches.cols, matches.rows, none)
+    assert isinstance(wanted, Tensor)  # batched_index_mapping returns the type of its last argument
     hot = wanted.unsqueeze(-1) == torch.arange(logits.shape[-1], dtype=wanted.dtype, device=logits.device)
     x = torch.where(hot, logits, -logits).float()  # sigmoid(x) is the probability of the right answer
     weight = torch.where(hot, alpha, 1 - alpha)
