@@ -835,3 +835,22 @@ def test_masked_values_are_refused():
         list(Loader(Data(plain, masks), 3, fields={"image": "Image", "mask": "Mask"}))
     (batch,) = Loader((np.ma.masked_array(plain), labels.filled(0)), 3)
     assert batch[1].tolist() == [3, 0, 5]
+
+
+def test_the_class_of_a_dataset_is_freed_with_its_loader():
+    """A cache that is keyed by classes would keep all that the class's module holds."""
+    import gc
+    import weakref
+
+    class Own(torch.utils.data.Dataset):
+        def __len__(self):
+            return 4
+
+        def __getitem__(self, i):
+            return np.full((4, 4, 3), i, np.uint8), i
+
+    assert len(list(Loader(Own(), 2))) == 2
+    kept = weakref.ref(Own)
+    del Own
+    gc.collect()
+    assert kept() is None

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import queue
 import sys
@@ -49,9 +48,9 @@ class Fetched:
         return self.path, self.index, failure, self.error
 
 
-@functools.cache
 def _has_getitems(kind: type) -> bool:
-    """Returns whether a class of Datasets has a __getitems__ that still belongs to its __getitem__: False if a derived class has replaced only __getitem__."""
+    """Returns whether a class of Datasets has a __getitems__ that still belongs to its __getitem__: False if a derived class has replaced only __getitem__. The
+    result is not cached: the cache would keep the class alive, and with it all that its module holds, such as a Loader with its threads."""
     for base in kind.__mro__:
         if vars(base).get("__getitems__"):
             return True
