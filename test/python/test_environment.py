@@ -43,7 +43,7 @@ def _library() -> tuple[dict[str, tuple[str, list[str]]], list[str]]:
     """Reads what src/base/environment.c checks. Returns the maximum or the allowed words of each variable, and the prefixes of variables that only tools
     read."""
     text = (ROOT / "src" / "base" / "environment.c").read_text()
-    table, rest = text[text.index("known[] =") :].split("enum { KNOWN", 1)
+    table, rest = text[text.index("settings[] =") :].split("enum { KNOWN", 1)
     known = {
         m[1]: (m[2], re.findall(r'"([^"]+)"', m[3] or ""))
         for m in re.finditer(r'\{"(STOKER_\w+)"(?:, \.most = (\w+)|, \.words = \{([^}]*)\})?\}', table)
