@@ -175,8 +175,8 @@ class GraphBuilder:
                 self.add_source(known[op], record.name, source.source)
 
     def add_source(self, op: int, name: str | None, source: Any) -> None:
-        """Sets the source or function of the external_source or python_function with index `op`. Does nothing in a second trace. name: the source's name; if it
-        is None, a name is made from `op`."""
+        """Sets the source or function of the external_source or python_function with index `op`. Does nothing in a second trace. name: the source's name, or
+        None to make one from `op`."""
         if self.first is None:
             if source.uploads and not self.loose:
                 source.device_id = self.device_id

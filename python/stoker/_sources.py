@@ -158,7 +158,7 @@ class Source(KeptErrors):
         return epoch in self.ends
 
     def order_facts(self) -> dict[str, Any] | None:
-        """Returns facts about the order of samples, which a state of mid-epoch and a run that continues from it must share; None if there are none."""
+        """Returns facts about the order of samples. A state of mid-epoch and a run that continues from it must have the same facts. None: nothing is compared."""
         return None
 
     def close(self) -> None:

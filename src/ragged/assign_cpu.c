@@ -243,8 +243,7 @@ static void assign_problem(void *ctx, int64_t p, int32_t worker)
 	}
 	a->sizes[p] = n;
 	a->status[p] = (int8_t)status;
-	if (status != STK_ASSIGN_SOLVED && a->refused)
-		__atomic_fetch_add(a->refused, 1, __ATOMIC_RELAXED);
+	stk__count_refused(a->refused, status != STK_ASSIGN_SOLVED);
 }
 
 enum stk_status stk__cpu_assign(struct stk_ragged *r, const struct stk_assign *a, struct stk_error *err)

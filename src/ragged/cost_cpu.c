@@ -69,8 +69,7 @@ static void cost_block(void *ctx, int64_t i, int32_t worker)
 		}
 		int64_t label = c->logits ? stk__load_index(c->labels, c->label_bytes, b * c->targets + g) : 0;
 		bool ok = label >= 0 && label < c->classes;
-		if (c->logits && !ok && q0 == 0 && c->refused)
-			__atomic_fetch_add(c->refused, 1, __ATOMIC_RELAXED);
+		stk__count_refused(c->refused, c->logits && !ok && q0 == 0);
 		for (int64_t d = 0; c->boxes && d < c->box_values; d++)
 			target[d] = stk__load_float(c->target_boxes, c->target_boxes_dtype, (b * c->targets + g) * c->box_values + d);
 		for (int64_t q = 0; q < n; q++) {

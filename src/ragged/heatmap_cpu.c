@@ -32,8 +32,7 @@ static void heatmap_group(void *ctx, int64_t group, int32_t worker)
 		if (h->labels)
 			label = stk__load_index(h->labels, h->bytes[2], at);
 		bool ok = index >= 0 && index < h->groups && label >= 0 && label < h->classes;
-		if (!ok && h->refused && (!h->map_index || group == 0))
-			__atomic_fetch_add(h->refused, 1, __ATOMIC_RELAXED);
+		stk__count_refused(h->refused, !ok && (!h->map_index || group == 0));
 		if (ok && index == group)
 			draw_target(h, maps + label * area, stk__load_index(h->centers, h->bytes[0], 2 * at),
 				stk__load_index(h->centers, h->bytes[0], 2 * at + 1), stk__load_index(h->radii, h->bytes[1], at));

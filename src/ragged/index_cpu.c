@@ -8,12 +8,6 @@
 
 #include <stdatomic.h>
 
-static void count_refused(uint64_t *refused, uint64_t n)
-{
-	if (refused && n)
-		__atomic_fetch_add(refused, n, __ATOMIC_RELAXED);
-}
-
 static void fill_row(uint8_t *out, int64_t n, int32_t element, const uint8_t *value)
 {
 	if (element == 1) {
@@ -61,7 +55,7 @@ static void gather_sample(void *ctx, int64_t b, int32_t worker)
 				fill_row(out, g->inner, g->element, g->filler);
 		}
 	}
-	count_refused(g->refused, bad);
+	stk__count_refused(g->refused, bad);
 }
 
 enum stk_status stk__cpu_gather(struct stk_ragged *r, const struct stk_gather *g, struct stk_error *err)
@@ -95,7 +89,7 @@ static void scatter_origin(const struct stk_scatter *s, int64_t b, int32_t *orig
 		else
 			origin[t] = (int32_t)from;
 	}
-	count_refused(s->refused, bad);
+	stk__count_refused(s->refused, bad);
 }
 
 static void scatter_rows(const struct stk_scatter *s, int64_t b, const int32_t *origin)
@@ -207,6 +201,6 @@ enum stk_status stk__cpu_index_to_mask(struct stk_ragged *r, int64_t batch, int6
 				mask[b * items + t] = 1;
 		}
 	}
-	count_refused(refused, bad);
+	stk__count_refused(refused, bad);
 	return STK_OK;
 }

@@ -11,4 +11,11 @@
 #define STK_DEVICE static __device__ __forceinline__
 #define STK_FULL 0xffffffffu
 
+/* Counts one refused index or problem. refused: the counter, or NULL. */
+STK_DEVICE void refuse(uint64_t *refused)
+{
+	if (refused)
+		atomicAdd((unsigned long long *)refused, 1ull);
+}
+
 #endif

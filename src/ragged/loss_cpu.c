@@ -5,12 +5,6 @@
 #include "ragged/loss_math.h"
 #include "ragged/ragged.h"
 
-static void count_refused(const struct stk_matches *m)
-{
-	if (m->refused)
-		__atomic_fetch_add(m->refused, 1, __ATOMIC_RELAXED);
-}
-
 struct focal_job {
 	const struct stk_focal *f;
 	int64_t *classes; /* for each worker, the class of each query */
@@ -28,7 +22,7 @@ static void find_classes(const struct stk_focal *f, int64_t s, int64_t *classes)
 		if (stk__pair(m, f->queries, s, j, &query, &target))
 			classes[query] = stk__load_index(f->labels, f->label_bytes, labels + target);
 		else if (f->loss)
-			count_refused(m);
+			stk__count_refused(m->refused, 1);
 	}
 }
 
@@ -79,7 +73,7 @@ static void l1_sample(void *ctx, int64_t s, int32_t worker)
 		int64_t query, target;
 		if (!stk__pair(m, l->queries, s, j, &query, &target)) {
 			if (l->loss)
-				count_refused(m);
+				stk__count_refused(m->refused, 1);
 			continue;
 		}
 		for (int64_t k = 0; k < l->values; k++) {

@@ -24,6 +24,13 @@ void stk__fork(int32_t threads, int64_t count, void (*fn)(void *ctx, int64_t i, 
  * KiB, but at most r->threads, 64 and `items`. */
 int32_t stk__fork_threads(const struct stk_ragged *r, int64_t items, int64_t bytes);
 
+/* Adds n to the counter of refused indices or problems, which other threads may change at the same time. refused: the counter, or NULL. */
+static inline void stk__count_refused(uint64_t *refused, uint64_t n)
+{
+	if (refused && n)
+		__atomic_fetch_add(refused, n, __ATOMIC_RELAXED);
+}
+
 enum stk_status stk__cpu_gather(struct stk_ragged *r, const struct stk_gather *g, struct stk_error *err);
 enum stk_status stk__cpu_scatter(struct stk_ragged *r, const struct stk_scatter *s, struct stk_error *err);
 enum stk_status stk__cpu_scatter_add(struct stk_ragged *r, const struct stk_scatter_add *s, struct stk_error *err);

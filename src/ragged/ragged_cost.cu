@@ -86,8 +86,8 @@ STK_KERNEL void ragged_cost(struct stk_cost_launch l)
 			int64_t label = c->logits ? stk__load_index(c->labels, c->label_bytes, b * c->targets + g) : 0;
 			if (c->logits && (label < 0 || label >= c->classes)) {
 				v = NAN;
-				if (q == 0 && c->refused)
-					atomicAdd((unsigned long long *)c->refused, 1ull);
+				if (q == 0)
+					refuse(c->refused);
 			} else if (c->logits) {
 				v = l.table ? classes[label * TILE] : one_class_cost(c, query, label, top, sum);
 			}

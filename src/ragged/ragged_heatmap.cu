@@ -30,8 +30,8 @@ STK_DEVICE int32_t read_target(const struct stk_heatmap *h, int64_t group, int64
 	int64_t index = h->map_index ? stk__load_index(h->map_index, h->bytes[3], t) : group;
 	int64_t label = h->labels ? stk__load_index(h->labels, h->bytes[2], at) : 0;
 	if (index < 0 || index >= h->groups || label < 0 || label >= h->classes) {
-		if (report && cls == 0 && (!h->map_index || group == 0) && h->refused)
-			atomicAdd((unsigned long long *)h->refused, 1ull);
+		if (report && cls == 0 && (!h->map_index || group == 0))
+			refuse(h->refused);
 		return 0;
 	}
 	out->x = stk__load_index(h->centers, h->bytes[0], 2 * at);

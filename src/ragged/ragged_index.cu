@@ -34,12 +34,6 @@ STK_DEVICE struct row_position find_row(int64_t rows, int64_t outer, int64_t ite
 	return at;
 }
 
-STK_DEVICE void refuse(uint64_t *refused)
-{
-	if (refused)
-		atomicAdd((unsigned long long *)refused, 1ull);
-}
-
 STK_DEVICE int64_t gather_item(const struct stk_gather *g, const struct row_position *at)
 {
 	int64_t used = stk__size_of(g->index.sizes, at->b, g->index.count), size = stk__size_of(g->source_sizes, at->b, g->source_items);

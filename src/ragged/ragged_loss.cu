@@ -22,12 +22,6 @@ STK_DEVICE float block_sum(float value)
 	return sums[0];
 }
 
-STK_DEVICE void refuse(uint64_t *refused)
-{
-	if (refused)
-		atomicAdd((unsigned long long *)refused, 1ull);
-}
-
 /* ---- focal loss ---- */
 
 /* Stores the classes of queries begin .. begin + count - 1 of sample s in `classes`, which is shared memory: -1 for a query without a class. counts: whether

@@ -380,7 +380,7 @@ def test_a_forked_child_is_refused(tmp_path):
 
 
 def test_an_interrupt_neither_loses_nor_repeats_a_batch(tmp_path):
-    """Raises KeyboardInterrupt after each C function that next() calls, as the handler of Ctrl-C may do, and goes on with the loop."""
+    """Raises KeyboardInterrupt after each C function that next() calls, as the handler of Ctrl-C may do, and continues the loop."""
     make(tmp_path)
     whole = indices(Loader.from_lerobot(tmp_path, 3))
     calls = 0  # of C functions

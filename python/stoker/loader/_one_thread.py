@@ -28,7 +28,7 @@ class OneThread(FairLock):
     `_one_thread` or `one_thread`.
 
     A signal's handler may raise an exception at any call, such as KeyboardInterrupt just before __exit__ is called, or just after the lock was taken. The lock
-    then stays taken. The next thread that needs it finds this out, and goes on."""
+    then stays taken. The next thread that needs the lock notices this and takes it."""
 
     def __init__(self, what: str = "Loader") -> None:
         super().__init__()

@@ -334,7 +334,7 @@ class Run:
             try:
                 self.watch.end(self.ready(), self.epoch)
                 self.narrowed = int(self.ready().counters()["narrowed_images"])
-            finally:  # also after an interrupt, so that the loop does not go on into the next epoch
+            finally:  # also after an interrupt, because the loop would continue with the next epoch
                 try:
                     if self._own_pipelines:
                         self._keep_data()

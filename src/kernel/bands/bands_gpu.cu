@@ -16,7 +16,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) job_bands(const __grid_con
 }
 
 /* Number of columns of a tile in which a thread sums a band, so that it loads a weight once for all of them. */
-#define EACH 2
+#define COLUMNS_EACH 2
 
 /* Sums the bands of a tile of COLUMNS columns from number `column` on, at one outer index. */
 template <uint32_t COLUMNS>
@@ -36,19 +36,19 @@ static __device__ __forceinline__ void sum_tile(const stk_job &job, uint32_t out
 	stk__copy_wait(0);
 	__syncthreads();
 	/* A thread's columns are far apart, so that adjacent threads store adjacent outputs. */
-	const uint32_t lanes = COLUMNS / EACH, lane = threadIdx.x % lanes;
+	const uint32_t lanes = COLUMNS / COLUMNS_EACH, lane = threadIdx.x % lanes;
 	float *dst = stk__global((float *)job.dst) + outer * p.rows * p.inner + column + lane;
 	for (uint32_t row = threadIdx.x / lanes; row < (uint32_t)p.rows; row += THREADS / lanes) {
 		const stk_band band = bands[row];
 		const float *x = tile + (uint32_t)band.first * COLUMNS + lane, *w = weights + band.at;
-		float sum[EACH] = {};
+		float sum[COLUMNS_EACH] = {};
 #pragma unroll 4
 		for (int32_t k = 0; k < band.count; k++, x += COLUMNS)
 #pragma unroll
-			for (uint32_t e = 0; e < EACH; e++)
+			for (uint32_t e = 0; e < COLUMNS_EACH; e++)
 				sum[e] += x[e * lanes] * w[k];
 #pragma unroll
-		for (uint32_t e = 0; e < EACH; e++)
+		for (uint32_t e = 0; e < COLUMNS_EACH; e++)
 			if (lane + e * lanes < count)
 				dst[row * p.inner + e * lanes] = sum[e];
 	}

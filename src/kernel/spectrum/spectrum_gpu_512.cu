@@ -162,7 +162,7 @@ static __device__ __forceinline__ void store_bins(const stk_spectrum &p, const f
 		store_bins_of<false>(p, tables, b, f, k);
 }
 
-/* Five thread blocks a multiprocessor hide more of the waits for memory than four; six would spill registers. */
+/* With five thread blocks, a multiprocessor idles less while threads wait for memory than with four. With six, threads would lack registers. */
 extern "C" __global__ void __launch_bounds__(THREADS, 5) job_spectrum_512(const __grid_constant__ stk_job_gpu_view v)
 {
 	STK_SHARED_ARRAY(stk_fft_complex, shared);

@@ -285,7 +285,7 @@ def test_ten_thousand_batches_do_not_grow(tree: Path) -> None:
 
     gpu_free()  # imports torch, if it is installed, before memory is measured
     alone = "PYTEST_XDIST_WORKER" not in os.environ  # other workers of pytest also allocate GPU memory
-    # With the emulated driver a batch takes longer, so the test runs fewer batches.
+    # A batch takes longer with the emulated driver, so the test runs fewer batches there.
     warm, count, stretches = (300, 700, 5) if emulated() else (2000, 8000, 5)
     # What still counts as no growth. The pipeline frees idle memory and allocates it again later, more often if other programs use the GPU.
     most = {"allocations": count // (20 if alone else 5), "resident": 256 * count, "on the GPU": 4 << 20}
