@@ -113,6 +113,11 @@ STK_API STK_MUST_USE enum stk_status stk_pipeline_next(struct stk_pipeline *p, s
 STK_API STK_MUST_USE enum stk_status stk_pipeline_next_within(
 	struct stk_pipeline *p, int64_t ms, struct stk_batch **out, struct stk_error *err);
 
+/* Undoes the last delivery: the position is again the one before `batch`, and the next call delivers it once more. For bindings in which an exception can
+ * arise after a batch was taken and before the user has it. The pipeline keeps its own reference to the batch, whose bytes must not have been changed. Bad
+ * samples of the batch remain reported. STK_STATE: it is not the batch that was delivered last, or was put back already; or see stk_pipeline_start. */
+STK_API STK_MUST_USE enum stk_status stk_pipeline_put_back(struct stk_pipeline *p, struct stk_batch *batch, struct stk_error *err);
+
 /* Abandons the rest of the epoch: batches made ahead are dropped, and the next batch is the first of the next epoch. STK_STATE: called by a
  * source of this pipeline, or in a forked child. */
 STK_API STK_MUST_USE enum stk_status stk_pipeline_skip_epoch(struct stk_pipeline *p, struct stk_error *err);

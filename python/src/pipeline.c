@@ -57,6 +57,7 @@ static void pipeline_dealloc(PyObject *object)
 	/* A forked child does not free the pipeline: its threads do not exist there, and its locks may be held for ever. */
 	if (self->p && getpid() == self->pid)
 		pipeline_destroy(self->p);
+	Py_XDECREF(self->held);
 	Py_XDECREF(self->context);
 	core_free(object);
 }
@@ -182,6 +183,14 @@ static enum stk_status wait_batch(struct pipeline_object *self, int64_t limit_ms
 	}
 }
 
+static void let_go(struct pipeline_object *self)
+{
+	PyObject *held = self->held;
+
+	self->held = NULL;
+	Py_XDECREF(held);
+}
+
 static PyObject *pipeline_next(PyObject *object, PyObject *args)
 {
 	struct pipeline_object *self = (struct pipeline_object *)object;
@@ -190,8 +199,9 @@ static PyObject *pipeline_next(PyObject *object, PyObject *args)
 	struct stk_error err = {0};
 	enum stk_status status;
 	double seconds = -1;
+	int hold = false;
 
-	if (!PyArg_ParseTuple(args, "|d:next", &seconds))
+	if (!PyArg_ParseTuple(args, "|dp:next", &seconds, &hold))
 		return NULL;
 	if (isnan(seconds)) {
 		PyErr_SetString(PyExc_ValueError, "the timeout is nan: it takes seconds, or a negative number for none");
@@ -199,15 +209,60 @@ static PyObject *pipeline_next(PyObject *object, PyObject *args)
 	}
 	if (!pipeline_enter(self))
 		return NULL;
+	let_go(self);
 	status = wait_batch(self, seconds < 0 || seconds > MOST_SECONDS ? -1 : (int64_t)(seconds * 1000), &batch, &err);
-	pipeline_leave(self);
 	if (PyErr_Occurred() || core_context_drain(self->context) < 0) {
+		if (batch)
+			(void)!stk_pipeline_put_back(self->p, batch, NULL); /* cannot fail for the batch that was just taken */
+		pipeline_leave(self);
 		stk_batch_unref(&batch);
 		return NULL;
 	}
-	if (status == STK_OK)
-		return core_batch_new(state->batch, batch);
-	return status == STK_END ? Py_NewRef(Py_None) : core_raise(status, &err);
+	pipeline_leave(self);
+	if (status != STK_OK)
+		return status == STK_END ? Py_NewRef(Py_None) : core_raise(status, &err);
+	PyObject *made = core_batch_new(state->batch, batch);
+	if (made && hold) {
+		self->held = Py_NewRef(made);
+		self->taker = PyThread_get_thread_ident();
+	}
+	return made;
+}
+
+static PyObject *pipeline_put_back(PyObject *object, PyObject *unused)
+{
+	struct pipeline_object *self = (struct pipeline_object *)object;
+	struct stk_pipeline *p;
+	struct stk_error err = {0};
+
+	(void)unused;
+	if (!self->held || self->taker != PyThread_get_thread_ident())
+		return Py_NewRef(Py_False);
+	if (!(p = pipeline_enter(self)))
+		return NULL;
+	const enum stk_status status = stk_pipeline_put_back(p, core_batch_get(self->held), &err);
+	pipeline_leave(self);
+	let_go(self);
+	return status == STK_OK ? Py_NewRef(Py_True) : core_raise(status, &err);
+}
+
+static PyObject *pipeline_held(PyObject *object, void *unused)
+{
+	const struct pipeline_object *self = (struct pipeline_object *)object;
+
+	(void)unused;
+	return Py_NewRef(self->held ? self->held : Py_None);
+}
+
+static int pipeline_set_held(PyObject *object, PyObject *value, void *unused)
+{
+	(void)unused;
+	if (value != Py_None) {
+		PyErr_SetString(PyExc_TypeError, "held can only be set to None");
+		return -1;
+	}
+	let_go((struct pipeline_object *)object);
+	return 0;
 }
 
 static PyObject *pipeline_skip_epoch(PyObject *object, PyObject *unused)
@@ -247,6 +302,9 @@ static PyObject *pipeline_interrupt(PyObject *object, PyObject *on)
 
 CORE_LOCKED_METHOD(pipeline_start)
 CORE_LOCKED_METHOD(pipeline_next)
+CORE_LOCKED_METHOD(pipeline_put_back)
+CORE_LOCKED_GET(pipeline_held)
+CORE_LOCKED_SET(pipeline_set_held)
 CORE_LOCKED_METHOD(pipeline_skip_epoch)
 CORE_LOCKED_METHOD(pipeline_cancel)
 CORE_LOCKED_METHOD(pipeline_interrupt)
@@ -267,7 +325,10 @@ CORE_LOCKED_METHOD(pipeline_bad_samples)
 static PyMethodDef pipeline_methods[] = {
 	{"start", CORE_LOCKED(pipeline_start), METH_NOARGS, "start()\n--\n\nStarts to prepare batches, and returns at once."},
 	{"next", CORE_LOCKED(pipeline_next), METH_VARARGS,
-		"next(timeout=-1.0)\n--\n\nThe next Batch; None once at the end of an epoch, if the source ends. timeout in seconds; < 0: no limit."},
+		"next(timeout=-1.0, hold=False)\n--\n\nThe next Batch; None once at the end of an epoch, if the source ends. timeout in seconds; "
+		"< 0: no limit. hold: the Batch is also kept in `held`."},
+	{"put_back", CORE_LOCKED(pipeline_put_back), METH_NOARGS,
+		"put_back()\n--\n\nMakes the Batch in `held` the next one again, if this thread took it. Returns whether it did."},
 	{"skip_epoch", CORE_LOCKED(pipeline_skip_epoch), METH_NOARGS, "skip_epoch()\n--\n\nThe next batch is the first of the next epoch."},
 	{"cancel", CORE_LOCKED(pipeline_cancel), METH_NOARGS, "cancel()\n--\n\nEnds a wait in another thread, now and from then on."},
 	{"interrupt", CORE_LOCKED(pipeline_interrupt), METH_O,
@@ -296,11 +357,18 @@ static PyMethodDef pipeline_methods[] = {
 	{NULL, NULL, 0, NULL},
 };
 
+static PyGetSetDef pipeline_getset[] = {
+	{"held", CORE_LOCKED(pipeline_held), CORE_LOCKED(pipeline_set_held),
+		"The Batch that put_back() returns to the pipeline; None: none.", NULL},
+	{NULL, NULL, NULL, NULL, NULL},
+};
+
 static PyType_Slot pipeline_slots[] = {
 	{Py_tp_doc, "Pipeline(context, graph, batch_size, ...)\n--\n\nA running graph."},
 	{Py_tp_new, pipeline_new},
 	{Py_tp_dealloc, pipeline_dealloc},
 	{Py_tp_methods, pipeline_methods},
+	{Py_tp_getset, pipeline_getset},
 	{0, NULL},
 };
 

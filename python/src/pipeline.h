@@ -8,6 +8,8 @@
 struct pipeline_object {
 	PyObject ob_base;
 	PyObject *context;
+	PyObject *held;         /* the Batch that put_back() returns to the pipeline; NULL: none */
+	unsigned long taker;    /* the thread that took `held` */
 	struct stk_pipeline *p; /* NULL after close */
 	pid_t pid;
 	bool busy;        /* a call is inside the library without the GIL; guarded by the GIL */

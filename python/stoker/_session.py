@@ -23,8 +23,8 @@ class Session:
 
     step: number of batches delivered in this epoch, since it began or was restored. last: True after the epoch's last batch, until the end of the epoch was
     reported. before: a function that take() calls before each batch; if it raises StopIteration, the epoch ends. check: a function that is called with the
-    first batch. extra_state: an iterator's method that returns entries for save() to add to the pipeline's state. restored: the state from which this run
-    continues.
+    first batch. holds: whether `core.held` keeps each batch until its taker sets it to None, so that put_back() can return the batch to the pipeline.
+    extra_state: an iterator's method that returns entries for save() to add to the pipeline's state. restored: the state from which this run continues.
     """
 
     def __init__(self, core: _core.Pipeline, sources: Sequence[UserSource], timeout: float | None, first_epoch: int = 0) -> None:
@@ -33,6 +33,8 @@ class Session:
         self.last = False
         self.before: Callable[[], None] | None = None
         self.check: Callable[[_core.Batch], None] | None = None
+        self.holds = False
+        self._before = (0, 0, False)  # _earlier, step and last before the last batch was taken
         self.extra_state: weakref.WeakMethod[Callable[[Session, dict[str, Any]], dict[str, Any]]] | None = None
         self.restored: dict[str, Any] | None = None
         self._kept: list[KeptErrors] = [s.source for s in sources]
@@ -55,8 +57,9 @@ class Session:
             self._begin_epoch()
             return None
         wait_for_loop()
+        self._before = self._earlier, self.step, self.last
         try:
-            batch = self.core.next(self._timeout)
+            batch = self.core.next(self._timeout, self.holds)
         except StokerError as e:
             self._raise(e)
         self._drain()
@@ -71,6 +74,11 @@ class Session:
         self.step += 1
         self.last = batch.is_last
         return batch
+
+    def put_back(self) -> None:
+        """Makes the batch in `core.held` the next one again, as if next() had not been called. Does nothing if there is none, or if another thread took it."""
+        if self.core.put_back():
+            self._earlier, self.step, self.last = self._before
 
     def take(self) -> _core.Batch:
         """Returns the next batch by the rules of DALI's pipelines. Raises StopIteration after a source has ended or `before` has raised it, until reset() is

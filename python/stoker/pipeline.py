@@ -454,10 +454,20 @@ class Pipeline:
         return self._started().take()
 
     def _take(self, cuda_stream: Any = None) -> tuple[TensorList, ...]:
-        batch = self._next()
-        if cuda_stream is not None:
-            batch.use_stream(stream_handle(cuda_stream))
-        return tuple(tensor_list(batch, i) for i in range(self.num_outputs))
+        """Returns the next batch. If an interrupt comes before this returns (KeyboardInterrupt, SystemExit), the next call returns the same batch."""
+        session = self._started()
+        session.holds = True
+        try:
+            batch = self._next()
+            if cuda_stream is not None:
+                batch.use_stream(stream_handle(cuda_stream))
+            made = tuple(tensor_list(batch, i) for i in range(self.num_outputs))
+        except BaseException as e:
+            if not isinstance(e, Exception):
+                session.put_back()
+            raise
+        session.core.held = None  # no call follows, at whose end an interrupt could come
+        return made
 
     def run(self, cuda_stream: Any = None, /, **inputs: Any) -> tuple[TensorList, ...]:
         """Returns one batch: a tensor list for each output. Releases the previous
@@ -485,9 +495,10 @@ class Pipeline:
         """Returns the next batch. release_outputs releases it, unless an object
         made from it is still referenced.
         """
-        self._held = self._take(cuda_stream)
-        self._scheduled = max(0, self._scheduled - 1)
-        return self._held
+        scheduled = max(0, self._scheduled - 1)
+        self._held = held = self._take(cuda_stream)
+        self._scheduled = scheduled
+        return held
 
     def release_outputs(self) -> None:
         """Releases the batch that share_outputs returned."""

@@ -14,6 +14,13 @@ struct stk_delivery {
 	bool end_pending; /* the epoch's last batch was delivered, so that the next call returns STK_END */
 	bool stall_reported;
 	int64_t waited_since_ns; /* time since which the consumer waits for the next batch, in one or several calls; 0: it does not wait */
+	const struct stk_batch *last; /* the batch delivered last, only to compare its address; NULL: none, or it was put back */
+	struct stk_position before;   /* the run's position before `last` was delivered */
+	struct {
+		struct stk_batch *batch; /* the batch to deliver next; NULL: none was put back */
+		struct stk_position at;  /* the run's position after it */
+		bool end_pending;
+	} put_back;
 	struct {
 		int64_t epoch, count;
 	} errors; /* count: number of bad samples in the batches of `epoch` that were delivered so far */
@@ -24,6 +31,14 @@ enum stk_status stk__deliver_create(struct stk_pipeline *p, struct stk_error *er
 	p->at.step = -1;
 	p->parts.delivery = stk__calloc(1, sizeof *p->parts.delivery);
 	return p->parts.delivery ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory for a pipeline");
+}
+
+void stk__deliver_destroy(struct stk_delivery *d)
+{
+	if (!d)
+		return;
+	stk_batch_unref(&d->put_back.batch);
+	stk__free(d);
 }
 
 /* Opens batches on the consumer's thread if there are no workers. Call with the lock held. */
@@ -226,6 +241,7 @@ static enum stk_status take_record(struct stk_pipeline *p, struct stk_record *r,
 		s = check_errors(p, r, err);
 	if (s == STK_OK && r->result.kind != STK_RESULT_ERROR)
 		s = stk__bad_check_row(p, err);
+	p->parts.delivery->before = p->at;
 	/* ended: the epoch had no batch after the last delivered one */
 	p->at = (struct stk_position){.epoch = r->at.epoch, .step = r->at.step, .last = ended || r->at.last};
 	if (!ended) {
@@ -259,6 +275,8 @@ static bool next_batch_is_coming(const struct stk_pipeline *p, const struct stk_
 bool stk__deliver_ends_next(struct stk_pipeline *p)
 {
 	enum { PATIENCE_NS = 1000000000 };
+	if (p->parts.delivery->put_back.batch)
+		return false;
 	if (stk__feed_is_calling(p)) /* this thread runs a source of this pipeline, so it would wait forever */
 		return false;
 	const int64_t until = stk__clock_ns() + PATIENCE_NS;
@@ -291,6 +309,40 @@ static enum stk_status wait_traced(struct stk_pipeline *p, int64_t ms, struct st
 	return s;
 }
 
+/* Delivers the batch that was put back. */
+static struct stk_batch *take_put_back(struct stk_pipeline *p)
+{
+	struct stk_delivery *d = p->parts.delivery;
+	struct stk_batch *batch = d->put_back.batch;
+	d->put_back.batch = NULL;
+	d->last = batch;
+	d->before = p->at;
+	p->at = d->put_back.at;
+	d->end_pending = d->put_back.end_pending;
+	STK_COUNT(p, batches_delivered, 1);
+	return batch;
+}
+
+enum stk_status stk_pipeline_put_back(struct stk_pipeline *p, struct stk_batch *batch, struct stk_error *err)
+{
+	if (STK_NEED(err, p, batch))
+		return STK_INVALID;
+	enum stk_status s = stk__context_check(p->ctx, err);
+	struct stk_delivery *d = p->parts.delivery;
+	if (s)
+		return s;
+	if (batch != d->last)
+		return stk__fail(err, STK_STATE, "only the batch that was delivered last can be put back");
+	d->last = NULL;
+	d->put_back.batch = stk_batch_ref(batch);
+	d->put_back.at = p->at;
+	d->put_back.end_pending = d->end_pending;
+	p->at = d->before;
+	d->end_pending = false;
+	STK_COUNT(p, batches_delivered, -1);
+	return STK_OK;
+}
+
 enum stk_status stk_pipeline_next_within(struct stk_pipeline *p, int64_t ms, struct stk_batch **out, struct stk_error *err)
 {
 	if (STK_NEED(err, p))
@@ -302,17 +354,25 @@ enum stk_status stk_pipeline_next_within(struct stk_pipeline *p, int64_t ms, str
 	enum stk_status s = stk_pipeline_start(p, err);
 	if (s)
 		return s;
+	if (p->parts.delivery->put_back.batch) {
+		if (out)
+			*out = take_put_back(p);
+		return STK_OK;
+	}
 	if (p->parts.delivery->end_pending) {
 		if (!out)
 			return STK_OK;
 		p->parts.delivery->end_pending = false;
+		p->parts.delivery->last = NULL;
 		return STK_END;
 	}
 	pthread_mutex_lock(&p->lock);
 	open_batches(p);
 	s = wait_traced(p, ms, &r, err);
-	if (s == STK_OK && out)
+	if (s == STK_OK && out) {
 		s = take_record(p, r, out, err);
+		p->parts.delivery->last = *out;
+	}
 	pthread_mutex_unlock(&p->lock);
 	stk__warn_of_held_batches(p);
 	if (stk__storage_notice(p->storage, notice))
@@ -360,9 +420,14 @@ enum stk_status stk_pipeline_skip_epoch(struct stk_pipeline *p, struct stk_error
 		return s;
 	if (stk__feed_is_calling(p))
 		return stk__fail(err, STK_STATE, "a source can't end the epoch of the pipeline that calls it");
+	if (p->parts.delivery->put_back.batch) {
+		struct stk_batch *skipped = take_put_back(p);
+		stk_batch_unref(&skipped);
+	}
 	bool at_epoch_end =
 		p->parts.delivery->end_pending || (p->at.last && p->at.step >= 0) || (p->at.step < 0 && p->flight.next_deliver == 0);
 	p->parts.delivery->end_pending = false;
+	p->parts.delivery->last = NULL;
 	if (at_epoch_end)
 		return STK_OK; /* the next batch already is the first of an epoch */
 	int64_t epoch = p->at.epoch;

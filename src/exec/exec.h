@@ -313,6 +313,7 @@ void stk__open_stop(struct stk_pipeline *p);                 /* frees the prepar
 
 /* ---- deliver.c ---- */
 STK_MUST_USE enum stk_status stk__deliver_create(struct stk_pipeline *p, struct stk_error *err);
+void stk__deliver_destroy(struct stk_delivery *d);
 /* Returns whether the epoch ends after the last delivered batch. Waits at most a second for the sources to report that; returns false if they have not. */
 bool stk__deliver_ends_next(struct stk_pipeline *p);
 

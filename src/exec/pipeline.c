@@ -375,7 +375,7 @@ void stk_pipeline_destroy(struct stk_pipeline *p)
 	stk__bad_free(p);
 	stk__changes_free(p);
 	stk__open_destroy(p);
-	stk__free(p->parts.delivery);
+	stk__deliver_destroy(p->parts.delivery);
 	stk__program_unref(p->program);
 	pthread_cond_destroy(&p->delivered);
 	pthread_mutex_destroy(&p->lock);

@@ -171,6 +171,67 @@ static void test_resume_at_every_batch(void **state)
 	free(want.samples);
 }
 
+/* Returns the state as text, which the caller frees. */
+static char *state_of(struct stk_pipeline *p)
+{
+	char *text;
+	assert_int_equal(stk_pipeline_save(p, &text, NULL), STK_OK);
+	return text;
+}
+
+static void test_a_batch_is_put_back(void **state)
+{
+	(void)state;
+	const char *const tails[] = {"keep", "drop", "fill", "wrap"};
+	for (int t = 0; t < 4; t++) {
+		const struct options o = {.threads = 2, .batch = 8, .tail = tails[t]};
+		struct stk_context *ctx;
+		struct stk_pipeline *p = open_pipeline(folder, &o, &ctx);
+		struct stk_error err = {0};
+		struct stk_batch *b, *again;
+		for (int k = 0; k < 20; k++) {
+			char *before = state_of(p);
+			enum stk_status s = stk_pipeline_next(p, &b, NULL);
+			if (s == STK_OK) {
+				char *after = state_of(p);
+				const double delivered = pipeline_counter(p, "batches_delivered");
+				assert_int_equal(stk_pipeline_put_back(p, b, NULL), STK_OK);
+				assert_int_equal(stk_pipeline_put_back(p, b, &err), STK_STATE);
+				char *undone = state_of(p);
+				assert_string_equal(undone, before);
+				assert_int_equal(stk_pipeline_next_within(p, 0, NULL, NULL), STK_OK);
+				assert_int_equal(stk_pipeline_next(p, &again, NULL), STK_OK);
+				assert_ptr_equal(again, b);
+				char *redone = state_of(p);
+				assert_string_equal(redone, after);
+				assert_true(pipeline_counter(p, "batches_delivered") == delivered);
+				stk_batch_unref(&again);
+				stk_batch_unref(&b);
+				stk_text_free(after);
+				stk_text_free(undone);
+				stk_text_free(redone);
+			} else {
+				assert_int_equal(s, STK_END);
+			}
+			stk_text_free(before);
+		}
+		/* a batch that was put back belongs to the epoch that is skipped, and is freed with the pipeline */
+		assert_int_equal(stk_pipeline_next(p, &b, NULL), STK_OK);
+		const int64_t epoch = stk_batch_epoch(b);
+		assert_int_equal(stk_pipeline_put_back(p, b, NULL), STK_OK);
+		stk_batch_unref(&b);
+		assert_int_equal(stk_pipeline_skip_epoch(p, NULL), STK_OK);
+		assert_int_equal(stk_pipeline_next(p, &b, NULL), STK_OK);
+		assert_int_equal(stk_batch_epoch(b), epoch + 1);
+		assert_int_equal(stk_pipeline_next(p, &again, NULL), STK_OK);
+		assert_int_equal(stk_pipeline_put_back(p, b, &err), STK_STATE);
+		assert_int_equal(stk_pipeline_put_back(p, again, NULL), STK_OK);
+		stk_batch_unref(&again);
+		stk_batch_unref(&b);
+		close_pipeline(p, ctx);
+	}
+}
+
 static void test_restoring_does_no_earlier_work(void **state)
 {
 	(void)state;
@@ -439,6 +500,7 @@ int main(void)
 		cmocka_unit_test(test_results_do_not_depend_on_how),
 		cmocka_unit_test(test_ranks_make_one_sequence),
 		cmocka_unit_test(test_resume_at_every_batch),
+		cmocka_unit_test(test_a_batch_is_put_back),
 		cmocka_unit_test(test_restoring_does_no_earlier_work),
 		cmocka_unit_test(test_scratch_does_not_depend_on_the_batch),
 		cmocka_unit_test(test_warm_pipelines_allocate_nothing),

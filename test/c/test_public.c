@@ -315,6 +315,8 @@ static void test_pipelines(void **state)
 	REFUSED(stk_pipeline_next(NULL, &b, &err), "p is NULL");
 	REFUSED(stk_pipeline_next(p, NULL, &err), "out is NULL");
 	REFUSED(stk_pipeline_next_within(NULL, 0, &b, &err), "p is NULL");
+	REFUSED(stk_pipeline_put_back(NULL, b, &err), "p is NULL");
+	REFUSED(stk_pipeline_put_back(p, NULL, &err), "batch is NULL");
 	REFUSED(stk_pipeline_skip_epoch(NULL, &err), "p is NULL");
 	REFUSED(stk_pipeline_end_within(NULL, 0, &err), "p is NULL");
 	REFUSED(stk_pipeline_lead(NULL, "r", &err), "p is NULL");

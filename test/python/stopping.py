@@ -459,5 +459,17 @@ def main(kind: str, way: str, seconds: float, folder: Path) -> None:
         work.clear()
 
 
+def add_in_place(batch: Any) -> Any:
+    """A collate_fn that changes the batch it gets."""
+    batch.label.add_(100)
+    return batch
+
+
+def add_to_labels(images: Any, labels: Any) -> tuple[Any, Any]:
+    """A function for batch_transforms that changes the labels it gets."""
+    labels.add_(100)
+    return images, labels
+
+
 if __name__ == "__main__":
     main(sys.argv[1], sys.argv[2], float(sys.argv[3]), Path(sys.argv[4]))

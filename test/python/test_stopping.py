@@ -478,8 +478,8 @@ def test_a_handler_that_raises_loses_no_batch(kind):
     assert taken == list(range(8)) and alarms
 
 
-def raising(at, *files):
-    """Returns a function for sys.setprofile that raises Alarm at the `at`-th call of a function in one of these files, or return of a function in C to them:
+def raising(at, *files, kind=Alarm):
+    """Returns a function for sys.setprofile that raises `kind` at the `at`-th call of a function in one of these files, or return of a function in C to them:
     there the interpreter runs the handlers of signals. The function's attribute `calls` counts them."""
 
     def profile(frame, event, _):
@@ -487,7 +487,7 @@ def raising(at, *files):
             profile.calls += 1
             if profile.calls == at:
                 sys.setprofile(None)
-                raise Alarm
+                raise kind
 
     profile.calls = 0
     return profile
@@ -516,6 +516,134 @@ def test_a_handler_that_raises_at_the_end_does_not_begin_the_next_epoch():
         if profile.calls < at:
             break
     assert at > 2
+
+
+class Stop(KeyboardInterrupt):
+    pass
+
+
+def _plain_loader(**settings):
+    import numpy as np
+    from stoker import Loader
+
+    return Loader((np.zeros((8, 4, 4, 3), np.uint8), np.arange(8)), 2, num_threads=1, **settings)
+
+
+def _dataset_loader():
+    import numpy as np
+    from stoker import Loader
+
+    class Samples:
+        def __len__(self):
+            return 8
+
+        def __getitem__(self, i):
+            return np.zeros((4, 4, 3), np.uint8), i
+
+    return Loader(Samples(), 2, num_threads=1)
+
+
+INTERRUPTED = {
+    "arrays": _plain_loader,
+    "dataset": _dataset_loader,
+    "sampler": lambda: _plain_loader(sampler=list(range(8))),
+    "valid": lambda: _plain_loader(last_batch="pad", fields=("label", "valid")),
+    "collate": lambda: _plain_loader(collate_fn=stopping.add_in_place),
+    "mix": lambda: _plain_loader(batch_transforms=[stopping.add_to_labels]),
+}
+
+
+@pytest.mark.parametrize("saved", [False, True], ids=["goes on", "saves"])
+@pytest.mark.parametrize("kind", INTERRUPTED)
+def test_an_interrupt_at_any_call_loses_no_batch(kind, saved):
+    """Ctrl-C comes at each call between the loop and the library in turn. The batch that did not reach the loop is the next one, of this Loader or of another
+    one that continues from its state, and its bytes were not changed twice."""
+    files = (
+        "loader/loader.py",
+        "_run.py",
+        "_session.py",
+        "_epoch.py",
+        "_one_thread.py",
+        "_tuples.py",
+        "_handover.py",
+        "_collate.py",
+        "_mix.py",
+        "/stopping.py",
+    )
+    wanted = [[i + 100 * (kind in ("collate", "mix")) for i in (k, k + 1)] for k in range(0, 8, 2)]
+    loader, at = INTERRUPTED[kind](), 0
+    try:
+        while True:
+            at += 1
+            batches = iter(loader)
+            taken = [next(batches).label.tolist()]
+            profile = raising(at, *files, kind=Stop)
+            sys.setprofile(profile)
+            try:
+                taken.append(next(batches).label.tolist())
+            except Stop:
+                pass
+            finally:
+                sys.setprofile(None)
+            if saved:
+                state = loader.state_dict()
+                loader.close()
+                loader = INTERRUPTED[kind]()
+                loader.load_state_dict(state)
+                batches = iter(loader)
+            taken += [batch.label.tolist() for batch in batches]
+            assert taken == wanted, at
+            if profile.calls < at:
+                break
+    finally:
+        loader.close()
+    assert at > 10
+
+
+@pytest.mark.parametrize("way", ["run", "pytorch", "dlpack"])
+def test_an_interrupt_at_any_call_loses_no_batch_of_a_pipeline(way):
+    """As above, for Pipeline.run and DALI's iterators: the next call gives the batch that did not reach the caller."""
+    import numpy as np
+    from stoker import Pipeline, fn
+    from stoker.plugin.dlpack import DLPackIterator
+    from stoker.plugin.pytorch import DALIGenericIterator
+
+    class Numbers:
+        def __call__(self, info):
+            if info.idx_in_epoch >= 8:
+                raise StopIteration
+            return np.array([info.idx_in_epoch])
+
+    files = ("base_iterator.py", "dlpack.py", "_handover.py", "_session.py", "pipeline.py", "pytorch/__init__.py")
+    for at in range(1, 200):
+        pipe = Pipeline(2, 1, None)
+        with pipe:
+            pipe.set_outputs(fn.external_source(Numbers(), batch=False))
+        pipe.build()
+        if way == "run":
+            take = lambda: np.array(pipe.run()[0].as_tensor()).ravel().tolist()  # noqa: E731, B023
+        elif way == "pytorch":
+            iterator = DALIGenericIterator(pipe, ["x"])
+            take = lambda: next(iterator)[0]["x"].ravel().tolist()  # noqa: E731, B023
+        else:
+            iterator = DLPackIterator(pipe, ["x"], np.from_dlpack)
+            take = lambda: next(iterator)["x"].ravel().tolist()  # noqa: E731, B023
+        taken = [take()]
+        profile = raising(at, *files, kind=Stop)
+        sys.setprofile(profile)
+        try:
+            taken.append(take())
+        except Stop:
+            pass
+        finally:
+            sys.setprofile(None)
+        with contextlib.suppress(StopIteration):
+            while True:
+                taken.append(take())
+        assert taken == [[0, 1], [2, 3], [4, 5], [6, 7]], at
+        if profile.calls < at:
+            break
+    assert at > 5
 
 
 @pytest.mark.parametrize("call", ["iter", "state_dict"])

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol
 
 from stoker._at_exit import end_loop
 from stoker.errors import StateError
@@ -25,7 +25,7 @@ class Taking(Protocol):
 
 class Epoch:
     def __init__(self, loader: Taking, generation: int) -> None:
-        self._loader, self._generation = loader, generation
+        self._taking, self._generation = loader, generation
         self._done = False
 
     def __iter__(self) -> Epoch:
@@ -33,17 +33,18 @@ class Epoch:
 
     def __next__(self) -> Batch:
         try:
-            batch: Any = END if self._done else self._loader._take(self._generation)
+            batch: Any = END if self._done else self._taking._take(self._generation)
         except StateError:
             end_loop()
             raise
         if batch is END:
             self._done = True
             raise StopIteration
-        return cast("Batch", batch)
+        taken: Batch = batch
+        return taken  # without a call, at whose end an interrupt could come
 
     def __len__(self) -> int:
-        return len(self._loader)
+        return len(self._taking)
 
     def __getstate__(self) -> Any:
         raise not_copied("an iterator over a Loader", "the Loader")

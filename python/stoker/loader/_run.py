@@ -36,7 +36,7 @@ class Run:
         trace = spec.settings.get("trace")
         self._trace = TraceFile(None if trace is None else os.fsdecode(trace))
         self.pipe: Pipeline | None = None
-        self._session: Session | None = None  # the session of `pipe`
+        self.session: Session | None = None  # the session of `pipe`
         self._made: Pipeline | None = None  # the pipeline that is being built, if any
         self.epoch = 0
         self.inside = False  # whether an epoch has begun and has not ended
@@ -84,7 +84,7 @@ class Run:
     def ready(self) -> Pipeline:
         """Returns the pipeline of this epoch, and builds it if needed. Any thread may call this."""
         pipe = self.pipe
-        if pipe is not None and self._session is not None:
+        if pipe is not None and self.session is not None:
             return pipe
         if self.one_thread.is_inside():
             return self._ready()
@@ -94,12 +94,13 @@ class Run:
     def _ready(self) -> Pipeline:
         if self.pipe is None:
             self.pipe = self._make()
-            self._session = self.pipe._started()
+            self.session = self.pipe._started()
+            self.session.holds = True
             self._trace.made(self.pipe)
-            self.source.started(self._session)
+            self.source.started(self.session)
             self._notice_ranks_that_repeat()
-            self._restore(self._session)
-            self.descs = [(dtype, shape, layout) for dtype, _, shape, layout in self._session.outputs()]
+            self._restore(self.session)
+            self.descs = [(dtype, shape, layout) for dtype, _, shape, layout in self.session.outputs()]
             self._check_padding()
         return self.pipe
 
@@ -118,8 +119,8 @@ class Run:
         """Prints a notice if the last step of an epoch has samples for only some of the ranks, as is possible with last_batch="keep". The other ranks repeat a
         sample: with one step less, they would end while the ranks that have samples still wait for them."""
         assert self.pipe is not None
-        assert self._session is not None
-        keeps, ranks, size = self.source.division(self._session.meta(), self.spec, self.per_rank, self.samples)
+        assert self.session is not None
+        keeps, ranks, size = self.source.division(self.session.meta(), self.spec, self.per_rank, self.samples)
         batch = self.pipe.batch_size
         left = size % (batch * ranks) if keeps and size > 0 else 0
         if ranks > 1 and 0 < left <= batch * (ranks - 1):
@@ -185,8 +186,8 @@ class Run:
 
     def _keep_data(self) -> None:
         """Stores the facts about the data in self.data. A state that is saved between epochs, without a pipeline, needs them."""
-        if self._session is not None:
-            self.data = self.source.reader_facts(self._session, self.total)
+        if self.session is not None:
+            self.data = self.source.reader_facts(self.session, self.total)
 
     def agree(self) -> None:
         """Raises an error on all ranks if they were started with different files, orders, seeds or batch sizes. Does nothing if torch has no process group."""
@@ -253,13 +254,13 @@ class Run:
         self.ready()
 
     def _leave(self) -> None:
-        assert self._session is not None
+        assert self.session is not None
         self.watch.begun = None
         if self._own_pipelines or self.source.makes_order:
             self._keep_data()
             self._drop()
         else:
-            self._session.skip_epoch()
+            self.session.skip_epoch()
         self._next_epoch()
 
     @property
@@ -300,11 +301,11 @@ class Run:
 
     def _drop(self) -> None:
         if self.pipe is not None and self.source.owns_pipeline:
-            if self._session is not None and self._session._pid == os.getpid():
+            if self.session is not None and self.session._pid == os.getpid():
                 self.bad, self.bad_count = self.pipe._counted_bad_samples()
                 self._trace.close()
             self.pipe.close()
-        self.pipe = self._session = None
+        self.pipe = self.session = None
         self.source.close()
 
     def take(self) -> _core.Batch | None:
@@ -313,17 +314,17 @@ class Run:
         restored = self.resumed is not None
         batch, left_out = self._take(), 0
         while batch is not None and not len(batch):
-            assert self._session is not None
-            session, left_out = self._session, left_out + 1
+            assert self.session is not None
+            session, left_out = self.session, left_out + 1
             session.check_left_out(batch, max(self.spec.shard.world, int(session.meta().get("number_of_shards", 1))))
             epoch, steps = self.epoch, self.step
             batch = self._take()
             if batch is None and left_out == steps and not restored:
-                session.refuse_unread(epoch, self.bad if self._session is not session else None)
+                session.refuse_unread(epoch, self.bad if self.session is not session else None)
         return batch
 
     def _take(self) -> _core.Batch | None:
-        session = self._session or self.ready()._started()
+        session = self.session or self.ready()._started()
         if session.step == 1:
             self.watch.first_step_done(self.ready())
         done = self.step
@@ -343,15 +344,29 @@ class Run:
                     self._next_epoch()
         return batch
 
+    def put_back(self, failed: bool, changed: bool) -> None:
+        """Makes the batch of the last take() the next one again, unless it has `failed` or was handed on. changed: a user's function may have changed the batch
+        in place. The pipeline is then closed, and a new one makes the batch again; a Pipeline of the user goes on with the next batch."""
+        session = self.session
+        if session is None or session.core.held is None:
+            return
+        if failed or (changed and not self.source.owns_pipeline):
+            session.core.held = None
+            return
+        session.put_back()
+        if changed:
+            self.close()
+            self.inside = True
+
     @property
     def step(self) -> int:
         """Returns the number of batches taken since the epoch began, or since it was restored."""
-        return self.before + (0 if self._session is None else self._session.step)
+        return self.before + (0 if self.session is None else self.session.step)
 
     @property
     def last(self) -> bool:
         """Returns whether the batch taken last is known to be the epoch's last."""
-        return self._session is not None and self._session.last and not (self.order is not None and self.order.rest is not None)
+        return self.session is not None and self.session.last and not (self.order is not None and self.order.rest is not None)
 
     # ---- state ----
 
@@ -379,13 +394,13 @@ class Run:
     def position(self) -> dict[str, Any]:
         """Returns the position as entries of a state: the epoch, and the pipeline's state, or None at the start of an epoch."""
         goes_on = not self.source.owns_pipeline and self.resumed is None
-        if self._session is None or (self._session.step == 0 and not goes_on):
+        if self.session is None or (self.session.step == 0 and not goes_on):
             return {"epoch": self.epoch, "pipeline": copy.deepcopy(self.resumed)}
-        core = self._session.state()
+        core = self.session.state()
         if self.order is None and not self.source.makes_order:
             # In a pipeline that the user made, an epoch's last batch may hold samples of the next epoch, which then has consumed samples before its first
             # batch.
-            begun = self._session.step > 0 or core["consumed"] > 0
+            begun = self.session.step > 0 or core["consumed"] > 0
             over = not begun or (core.get("streamed") and core["epoch"] > self.epoch)
             return {"epoch": core["epoch"], "pipeline": None if over else core}
         done = core["epoch"] + self.base > self.epoch
@@ -511,21 +526,21 @@ class Run:
     def close(self) -> None:
         """Stops the work but keeps the position: state() returns the same as before, and a new iteration continues from it."""
         # In a forked child, the session belongs to the parent process. A Pipeline of the user keeps its own position.
-        if self._session is not None and self.source.owns_pipeline and self._session._pid == os.getpid():
+        if self.session is not None and self.source.owns_pipeline and self.session._pid == os.getpid():
             state = self.position()
             self._keep_data()
             if state["epoch"] != self.epoch:
                 self.source.one_epoch = False
             self.epoch, self.resumed = state["epoch"], state["pipeline"]
             self.inside = False
-        session = self._session
+        session = self.session
         self._drop()
         if session is not None and not self.source.owns_pipeline:
             session.interrupt(False)
 
     def interrupt(self) -> None:
         """Makes the thread that is inside the Loader leave soon, with an error. Call from another thread."""
-        session, made = self._session, self._made
+        session, made = self.session, self._made
         if session is not None:
             session.interrupt(True)
         if made is not None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import os
@@ -441,35 +442,47 @@ class Loader(metaclass=BriefHelp):
         return Epoch(self, self._generation)
 
     def _take(self, generation: int) -> Any:
+        """Returns the next batch, or END. If an interrupt comes before it returns (KeyboardInterrupt, SystemExit), the next call returns the same batch; after
+        another exception, such as that of a user's function, the batch after it."""
         if generation != self._generation:
             raise StateError(
                 "a newer iteration over this Loader has begun, its position was set, or it was closed; to iterate twice at the same time, make two Loaders"
             )
-        with self._one_thread:
-            self._untouched = False
-            if self._run.epoch != self._loops_epoch:  # an interrupt came between the last batch and the end of the loop
-                return END
-            try:
+        changed = False  # whether a user's function may have changed the batch
+        try:
+            with self._one_thread:
+                self._untouched = False
+                if self._run.epoch != self._loops_epoch:  # an interrupt came between the last batch and the end of the loop
+                    return END
                 batch, epoch = self._run.take(), self._run.epoch
-            except CancelledError:
-                if generation == self._generation:
-                    raise
+            if batch is None:
+                self._notice_narrowed_images()
+                return END
+            if self._batches is None:
+                fields = self._fields_of(self._run.source)
+                self._batches = self._make_batches(batch, fields)
+                if self._may_list and fields.get("image") is not None:
+                    self._list_images(fields, batch)
+            made = self._batches.make(batch, *self._dataset_facts(batch)) if self._asks_dataset else self._batches.make(batch)
+            if self._spec.video is not None and self._spec.video.clips is not None and self._main in made._fields:
+                made = made._replace(**{self._main: self._spec.video.parted(getattr(made, self._main))})
+            if self._mix is not None and len(batch):
+                changed = True
+                rank = self._spec.shard.rank if self._run.per_rank else 0
+                made = call("a function of batch_transforms", self._mix, made, (self._spec.seed, epoch, batch.sample(0)[1], rank))
+            if self._collate is not None:
+                changed = True
+                made = _collate.collated(self._collate, made)
+        except BaseException as e:
+            with contextlib.suppress(StateError), self._one_thread:  # another thread may be inside: it has taken a later batch then
+                self._run.put_back(isinstance(e, Exception), changed)
+            if isinstance(e, CancelledError) and generation != self._generation:
                 raise StateError("the Loader was closed while a batch was waited for") from None
-        if batch is None:
-            self._notice_narrowed_images()
-            return END
-        if self._batches is None:
-            fields = self._fields_of(self._run.source)
-            self._batches = self._make_batches(batch, fields)
-            if self._may_list and fields.get("image") is not None:
-                self._list_images(fields, batch)
-        made = self._batches.make(batch, *self._dataset_facts(batch)) if self._asks_dataset else self._batches.make(batch)
-        if self._spec.video is not None and self._spec.video.clips is not None and self._main in made._fields:
-            made = made._replace(**{self._main: self._spec.video.parted(getattr(made, self._main))})
-        if self._mix is not None and len(batch):
-            rank = self._spec.shard.rank if self._run.per_rank else 0
-            made = call("a function of batch_transforms", self._mix, made, (self._spec.seed, epoch, batch.sample(0)[1], rank))
-        return made if self._collate is None else _collate.collated(self._collate, made)
+            raise
+        session = self._run.session
+        if session is not None:
+            session.core.held = None  # no call follows, at whose end an interrupt could come
+        return made
 
     def _fields_of(self, source: Source) -> dict[str, int | None]:
         """Returns the index of the pipeline's output for each field of a batch; None for a field that comes from a sample's metadata. Raises

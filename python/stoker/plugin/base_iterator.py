@@ -6,9 +6,9 @@ from __future__ import annotations
 import contextlib
 import warnings
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from stoker import _core
 from stoker._elsewhere import no_attribute
@@ -18,6 +18,8 @@ from stoker._signatures import suggests
 from stoker.errors import InvalidArgumentError, StateError
 from stoker.pipeline import Pipeline
 from stoker.plugin._shards import Shards
+
+_Made = TypeVar("_Made")
 
 
 class IteratorArgumentError(InvalidArgumentError, AssertionError):
@@ -112,6 +114,8 @@ class EpochIterator:
         self._counted_out = False  # whether the last epoch ended after `size` samples, so that a source may yet report its end
         self._done = [False] * len(self._pipes)  # for each pipeline, whether it has delivered the last batch of its shard
         self._sessions = [pipe._started() for pipe in self._pipes]
+        for session in self._sessions:
+            session.holds = True
         if reader_name is not None:
             for session in self._sessions:
                 session.lead(reader_name)
@@ -243,6 +247,32 @@ class EpochIterator:
 
     # ---- one step ----
 
+    def _give(self, convert: Callable[[list[Taken]], _Made]) -> _Made:
+        """Returns the next step, converted to what the iterator gives. If an interrupt comes before this returns (KeyboardInterrupt, SystemExit), the next call
+        gives the same step. Raises StopIteration at the end of the epoch."""
+        before = self._position()
+        try:
+            made = convert(self._take())
+        except BaseException as e:
+            if not isinstance(e, Exception):
+                self._put_back(*before)
+            raise
+        for session in self._sessions:
+            session.core.held = None  # no call follows, at whose end an interrupt could come
+        return made
+
+    def _position(self) -> tuple[Any, ...]:
+        return self._counter, self._given, self._begun, self._done, self._kept
+
+    def _put_back(self, counter: int, given: int, begun: bool, done: list[bool], kept: list[Taken] | None) -> None:
+        """Makes the step that was taken last the next one again. The arguments are the _position() before it."""
+        if self._ended:
+            return
+        self._counter, self._given, self._begun, self._done, self._kept = counter, given, begun, done, kept
+        if kept is None:
+            for session in self._sessions:
+                session.put_back()
+
     def _take(self) -> list[Taken]:
         """Returns the next batch of each pipeline, filled or cut by the policy. Raises StopIteration at the end of the epoch."""
         if self._kept is None:
@@ -373,7 +403,7 @@ class EpochIterator:
             return len(batch) if self._policy is not _PARTIAL else self._sessions[k].good_of(batch, max(left, 0))
         if self._done[k]:
             return 0
-        self._done[k] = batch.is_last
+        self._done = [*self._done[:k], batch.is_last, *self._done[k + 1 :]]
         if self._policy is _DROP and batch.is_last and self._others_drop(k, batch):
             return 0
         return _own_samples(batch)

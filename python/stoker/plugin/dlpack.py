@@ -14,7 +14,7 @@ from typing import Any
 
 from stoker.errors import InvalidArgumentError
 from stoker.pipeline import Pipeline
-from stoker.plugin.base_iterator import EpochIterator, LastBatchPolicy
+from stoker.plugin.base_iterator import EpochIterator, LastBatchPolicy, Taken
 from stoker.tensors import tensor_list
 
 __all__ = ["DLPackIterator", "LastBatchPolicy"]
@@ -60,11 +60,14 @@ class DLPackIterator(EpochIterator):
             raise InvalidArgumentError(f"output_map has {len(self.output_map)} names, the pipeline {self._pipes[0].num_outputs} outputs")
 
     def __next__(self) -> dict[str, Any]:
-        (taken,) = self._take()
-        step = {}
+        return self._give(self._step_of)
+
+    def _step_of(self, step: list[Taken]) -> dict[str, Any]:
+        (taken,) = step
+        arrays = {}
         for i, name in enumerate(self.output_map):
             array = self._from_dlpack(tensor_list(taken.batch, i).as_tensor())
-            step[name] = array if taken.valid == len(taken.batch) else array[: taken.valid]
-        return step
+            arrays[name] = array if taken.valid == len(taken.batch) else array[: taken.valid]
+        return arrays
 
     next = __next__

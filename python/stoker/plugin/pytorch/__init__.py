@@ -106,7 +106,9 @@ class _TorchIterator(EpochIterator):
         return step
 
     def __next__(self) -> list[dict[str, Any]]:
-        step = self._take()
+        return self._give(self._tensors)
+
+    def _tensors(self, step: list[Taken]) -> list[dict[str, Any]]:
         if not self._hand_overs:
             views = [CHANNELS_FIRST if self._channels_last else AS_IT_LIES] * len(self.output_map)
             self._hand_overs = [Handover(views, t.batch) for t in step]

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from stoker import types
 from stoker.errors import InvalidArgumentError
 from stoker.pipeline import Pipeline
-from stoker.plugin.base_iterator import EpochIterator
+from stoker.plugin.base_iterator import EpochIterator, Taken
 from stoker.structured.pipeline.sample_data_group import array_to_text
 from stoker.tensors import tensor_list
 
@@ -66,7 +66,14 @@ class StructuredBatches(EpochIterator):
     def next_values(self) -> list[Any]:
         """Returns the next batch as a list: the values of the data fields in the order of field_names_flat, and then the results of fn.pad_ragged, which are
         already in the fields and are ignored by callers."""
-        (taken,) = self._take()
+        return self._give(self._values)
+
+    def next_made(self, make: Callable[[list[Any]], Any]) -> Any:
+        """Returns make(values) for the values of next_values(). An interrupt during `make` does not lose the batch: the next call returns it."""
+        return self._give(lambda step: make(self._values(step)))
+
+    def _values(self, step: list[Taken]) -> list[Any]:
+        (taken,) = step
         batch = taken.batch
         if self._hand_over is None:
             self._begin(batch)

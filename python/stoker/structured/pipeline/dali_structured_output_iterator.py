@@ -89,16 +89,20 @@ class DALIStructuredOutputIterator:
 
     def _next(self) -> Any:
         step: Any
-        if self._convert_sample_data_group_to_dict and isinstance(self._iterator, StructuredBatches):
-            step = _nested(self._flat_indices, self._iterator.next_values())
+        if isinstance(self._iterator, StructuredBatches):
+            step = self._iterator.next_made(self._made)
         else:
             step = self._blueprint.get_empty_like_self()
-            if isinstance(self._iterator, StructuredBatches):
-                step.set_data(self._iterator.next_values()[: len(self._blueprint.field_names_flat)])
-            else:
-                step.set_data_from_dali_generic_iterator_output(next(self._iterator), 0)
+            step.set_data_from_dali_generic_iterator_output(next(self._iterator), 0)
             step = step.to_dictionary() if self._convert_sample_data_group_to_dict else step
         return step if self._post_process_func is None else call("post_process_func", self._post_process_func, step)
+
+    def _made(self, values: list[Any]) -> Any:
+        if self._convert_sample_data_group_to_dict:
+            return _nested(self._flat_indices, values)
+        step: Any = self._blueprint.get_empty_like_self()
+        step.set_data(values[: len(self._blueprint.field_names_flat)])
+        return step
 
     def reset(self) -> None:
         """Begins the next epoch. Call it at the end of an epoch."""
