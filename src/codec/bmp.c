@@ -203,8 +203,10 @@ static int channels_of(const struct bmp *b)
 	return is_indexed(b) && b->gray ? 1 : b->field[3].mask ? 4 : 3;
 }
 
-static enum stk_status bmp_peek(const uint8_t *data, size_t size, struct stk_image_info *info, struct stk_error *err)
+static enum stk_status bmp_peek(
+	struct stk_decoder *decoder, const uint8_t *data, size_t size, struct stk_image_info *info, struct stk_error *err)
 {
+	(void)decoder;
 	struct bmp b;
 	enum stk_status s = read_bmp(&b, data, size, err);
 	if (s)

@@ -93,8 +93,8 @@ static enum stk_status check_limits(const struct stk_codec_limits *limits, const
 		bands, (long long)(max / weight));
 }
 
-enum stk_status stk__image_peek(
-	const uint8_t *data, size_t size, const struct stk_codec_limits *limits, struct stk_image_info *info, struct stk_error *err)
+static enum stk_status peek(struct stk_decoder *d, const struct stk_codec_limits *limits, const uint8_t *data, size_t size,
+	struct stk_image_info *info, struct stk_error *err)
 {
 	enum stk_status status = STK_UNSUPPORTED;
 	bool recognised = false;
@@ -103,13 +103,25 @@ enum stk_status stk__image_peek(
 			continue;
 		recognised = true;
 		*info = (struct stk_image_info){.codec = codecs[i], .format = codecs[i]->format, .orientation = 1, .dtype = STK_NO_DTYPE};
-		status = codecs[i]->peek(data, size, info, err);
+		status = codecs[i]->peek(d, data, size, info, err);
 		if (info->dtype == STK_NO_DTYPE)
 			info->dtype = info->bits > 8 ? STK_UINT16 : STK_UINT8;
 	}
 	if (!recognised)
 		return fail_unknown(data, size, err);
 	return status ? status : check_limits(limits, info, err);
+}
+
+enum stk_status stk__image_peek(
+	const uint8_t *data, size_t size, const struct stk_codec_limits *limits, struct stk_image_info *info, struct stk_error *err)
+{
+	return peek(NULL, limits, data, size, info, err);
+}
+
+enum stk_status stk__image_peek_for(
+	struct stk_decoder *d, const uint8_t *data, size_t size, struct stk_image_info *info, struct stk_error *err)
+{
+	return peek(d, &d->limits, data, size, info, err);
 }
 
 void stk__image_extent(const struct stk_image_info *info, bool orient, int32_t *width, int32_t *height)

@@ -29,7 +29,11 @@ struct stk_image_info {
 	bool measured;        /* the values are measurements rather than a picture: floats, signed integers, or bands without colours */
 	int32_t orientation;  /* orientation 1..8 from EXIF; 1 if absent or invalid */
 	bool progressive;
-	size_t memory; /* maximum number of bytes that the codec needs to decode the file; see stk__image_memory */
+	size_t memory;         /* maximum number of bytes that the codec needs to decode the file; see stk__image_memory */
+	struct stk_jpeg_seen { /* where a decoder keeps the header, for the decode that follows; see stk__image_peek_for */
+		const struct stk_jpeg_header *header; /* NULL: nowhere */
+		uint64_t parse; /* number of the parse; that memory holds another header after the decoder's next parse */
+	} jpeg;
 	size_t optional_memory; /* number of additional bytes with which the codec decodes the file faster; used if the scratch arena's limit allows them */
 };
 
@@ -50,6 +54,12 @@ struct stk_codec_limits stk__codec_limits(bool lenient);
  * or a video of a format that is not decoded; the message says what to convert it to. STK_LIMIT: too large. Any thread may call this; it allocates nothing. */
 STK_MUST_USE enum stk_status stk__image_peek(
 	const uint8_t *data, size_t size, const struct stk_codec_limits *limits, struct stk_image_info *info, struct stk_error *err);
+
+struct stk_decoder;
+/* Does the same with the decoder's limits, for a decode of the same bytes by this decoder: if it is the next one, a JPEG's header is not parsed again. The bytes
+ * must not change until then. Only the decoder's thread may call this. */
+STK_MUST_USE enum stk_status stk__image_peek_for(
+	struct stk_decoder *d, const uint8_t *data, size_t size, struct stk_image_info *info, struct stk_error *err);
 
 /* Describes a file that was given instead of a video or a sound, for example as "a PNG picture, which decoders.image and stoker.imread read". Returns false
  * if the file is of no known kind, or is a video or a sound itself. */
@@ -92,7 +102,6 @@ size_t stk__image_memory(const struct stk_decode *request);
 
 /* A decoder for one thread. It keeps libjpeg objects, and Huffman tables for later files with the same tables. Decodes take memory from the arena `scratch`,
  * within its limit; the arena must outlive the decoder. */
-struct stk_decoder;
 STK_MUST_USE enum stk_status stk__decoder_create(
 	const struct stk_codec_limits *limits, unsigned cpu, struct stk_arena *scratch, struct stk_decoder **out, struct stk_error *err);
 void stk__decoder_destroy(struct stk_decoder *d);

@@ -10,7 +10,7 @@
 /* A codec.
  *
  * decode is NULL if this build recognises the format but cannot decode it; peek's error then says so. peek fills in all of info except `codec` and `format`,
- * and `dtype` only if it does not follow from `bits`; it does not check limits. decode gets a window and a dst as stored in the file (the caller handles
+ * and `dtype` only if it does not follow from `bits`; it does not check limits. Its d is the decoder that will decode the file, or NULL. decode gets a window and a dst as stored in the file (the caller handles
  * orientation); the window is inside the image and not empty. decode may take memory from d->scratch without releasing it, since the caller does that.
  * Within some milliseconds after request->cancel is set, decode returns, with any status. */
 struct stk_codec {
@@ -18,7 +18,8 @@ struct stk_codec {
 	const char *const *endings; /* endings of file names, in lower case; ends with NULL */
 	bool scales;                /* can decode at 1/2, 1/4 and 1/8 of the size */
 	bool (*probe)(const uint8_t *data, size_t size);
-	enum stk_status (*peek)(const uint8_t *data, size_t size, struct stk_image_info *info, struct stk_error *err);
+	enum stk_status (*peek)(
+		struct stk_decoder *d, const uint8_t *data, size_t size, struct stk_image_info *info, struct stk_error *err);
 	enum stk_status (*decode)(struct stk_decoder *d, const struct stk_decode *request, struct stk_error *err);
 };
 

@@ -15,7 +15,8 @@ struct stk_jpeg_decoder {
 	struct stk_jpeg_turbo *turbo;
 	struct stk_jpeg_kernels kernels;
 	struct stk_jpeg_fast *fast;    /* NULL if libjpeg-turbo decodes all files (see wants_fast) */
-	struct stk_jpeg_header header; /* header of the image that is being decoded */
+	struct stk_jpeg_header header; /* header of the image that is being decoded, or was peeked at last */
+	uint64_t parse;                /* number of the parse whose result `header` is; other numbers are those of earlier headers */
 };
 
 /* Returns whether Stoker's own decoder is used. STOKER_JPEG (libjpeg-turbo or stoker) decides. If it is not set, Stoker's own decoder is used if it has
@@ -59,22 +60,37 @@ static bool jpeg_probe(const uint8_t *data, size_t size)
 	return size >= 3 && data[0] == 0xff && data[1] == 0xd8 && data[2] == 0xff;
 }
 
-static enum stk_status jpeg_peek(const uint8_t *data, size_t size, struct stk_image_info *info, struct stk_error *err)
+/* Fills info from the header. */
+static enum stk_status describe(const struct stk_jpeg_header *h, struct stk_image_info *info, struct stk_error *err)
 {
-	struct stk_jpeg_header h;
-	enum stk_status status = stk__jpeg_header_parse(data, size, &h, err);
-	if (status)
-		return status;
-	if (h.color == STK_JPEG_UNKNOWN)
-		return stk__fail(err, STK_UNSUPPORTED, "a JPEG of %d components; save it as RGB", h.components);
-	info->width = h.width;
-	info->height = h.height;
-	info->channels = h.components;
+	if (h->color == STK_JPEG_UNKNOWN)
+		return stk__fail(err, STK_UNSUPPORTED, "a JPEG of %d components; save it as RGB", h->components);
+	info->width = h->width;
+	info->height = h->height;
+	info->channels = h->components;
 	info->bits = 8;
-	info->orientation = h.orientation;
-	info->progressive = h.process == STK_JPEG_PROGRESSIVE || h.process == STK_JPEG_ARITHMETIC_PROGRESSIVE;
-	info->memory = stk__jpeg_memory(&h);
+	info->orientation = h->orientation;
+	info->progressive = h->process == STK_JPEG_PROGRESSIVE || h->process == STK_JPEG_ARITHMETIC_PROGRESSIVE;
+	info->memory = stk__jpeg_memory(h);
 	return STK_OK;
+}
+
+static enum stk_status jpeg_peek(
+	struct stk_decoder *d, const uint8_t *data, size_t size, struct stk_image_info *info, struct stk_error *err)
+{
+	struct stk_jpeg_header own, *h = &own;
+	if (d) {
+		h = &d->jpeg->header;
+		info->jpeg = (struct stk_jpeg_seen){h, ++d->jpeg->parse};
+	}
+	enum stk_status status = stk__jpeg_header_parse(data, size, h, err);
+	return status ? status : describe(h, info, err);
+}
+
+const struct stk_jpeg_header *stk__jpeg_peeked(const struct stk_decoder *d, const struct stk_image_info *info)
+{
+	const bool here = info->jpeg.header == &d->jpeg->header && info->jpeg.parse == d->jpeg->parse;
+	return here ? info->jpeg.header : NULL;
 }
 
 /* Refuses a file with too many scans. libjpeg-turbo reads all blocks once in each scan, which takes 0.1 to 0.3 us per block. */
@@ -89,13 +105,11 @@ static enum stk_status check_scans(
 	return stk__jpeg_script_fail(h, d->limits.max_scans, err);
 }
 
-/* Decodes a window. Parses the header again, which takes little time compared with decoding. If struct stk_image_info contained the header instead, it would
- * grow from 64 bytes to nearly 3 KB, which are cleared for every image of any format. And if the caller changed the bytes after the header was read, the
- * offsets and tables would be those of other bytes. */
 static enum stk_status jpeg_decode(struct stk_decoder *d, const struct stk_decode *rq, struct stk_error *err)
 {
 	struct stk_jpeg_header *h = &d->jpeg->header;
-	enum stk_status status = stk__jpeg_header_parse(rq->data, rq->size, h, err);
+	enum stk_status status = stk__jpeg_peeked(d, rq->info) ? STK_OK : stk__jpeg_header_parse(rq->data, rq->size, h, err);
+	d->jpeg->parse++; /* the decoders below change the header */
 	if (status)
 		return status;
 	if (h->width != rq->info->width || h->height != rq->info->height || h->components != rq->info->channels)

@@ -37,6 +37,11 @@ struct stk_jpeg_header {
  * decoder here supports the kind of coding, precision, extents or components. Any thread may call this; it allocates nothing. */
 STK_MUST_USE enum stk_status stk__jpeg_header_parse(const uint8_t *data, size_t size, struct stk_jpeg_header *h, struct stk_error *err);
 
+struct stk_decoder;
+struct stk_image_info;
+/* Returns the header that stk__image_peek_for has read into *info and the decoder still keeps, or NULL. Only the decoder's thread may call this. */
+const struct stk_jpeg_header *stk__jpeg_peeked(const struct stk_decoder *d, const struct stk_image_info *info);
+
 /* stk__jpeg_header_next moves to the next scan. *at: the offset of the current scan's entropy-coded bytes; set to the offset of the next scan's bytes. *h
  * describes the next scan afterwards, with the tables defined until then. */
 enum stk_jpeg_next {

@@ -100,8 +100,10 @@ static size_t library_bytes(size_t row)
 	return STATE + ROWS * (row + ROW_SLACK);
 }
 
-static enum stk_status png_peek(const uint8_t *data, size_t size, struct stk_image_info *info, struct stk_error *err)
+static enum stk_status png_peek(
+	struct stk_decoder *decoder, const uint8_t *data, size_t size, struct stk_image_info *info, struct stk_error *err)
 {
+	(void)decoder;
 	if (size < IHDR_END)
 		return stk__fail(err, STK_CORRUPT, "a truncated PNG: it ends in its header, at %zu bytes", size);
 	const uint8_t *d = data + SIGNATURE + 8;

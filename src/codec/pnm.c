@@ -97,8 +97,10 @@ static size_t row_values(const struct pnm *p)
 	return (size_t)p->width * (size_t)p->channels * (p->most > 255 ? 2 : 1);
 }
 
-static enum stk_status pnm_peek(const uint8_t *data, size_t size, struct stk_image_info *info, struct stk_error *err)
+static enum stk_status pnm_peek(
+	struct stk_decoder *decoder, const uint8_t *data, size_t size, struct stk_image_info *info, struct stk_error *err)
 {
+	(void)decoder;
 	struct pnm p = {0};
 	enum stk_status s = read_header(&p, data, size, err);
 	if (s)

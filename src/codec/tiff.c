@@ -44,8 +44,10 @@ static uint32_t planes_of(const struct stk_tiff *t)
 	return t->separate ? t->samples : 1;
 }
 
-static enum stk_status tiff_peek(const uint8_t *data, size_t size, struct stk_image_info *info, struct stk_error *err)
+static enum stk_status tiff_peek(
+	struct stk_decoder *decoder, const uint8_t *data, size_t size, struct stk_image_info *info, struct stk_error *err)
 {
+	(void)decoder;
 	struct stk_tiff t;
 	enum stk_status s = stk__tiff_read(data, size, &t, err);
 	if (s)

@@ -126,8 +126,10 @@ static size_t library_bytes(const struct webp *w)
 	return LIBRARY + (size_t)w->width * A_COLUMN + pixels * (w->lossless ? A_LOSSLESS_PIXEL : w->alpha ? AN_ALPHA_PIXEL : 0);
 }
 
-static enum stk_status webp_peek(const uint8_t *data, size_t size, struct stk_image_info *info, struct stk_error *err)
+static enum stk_status webp_peek(
+	struct stk_decoder *decoder, const uint8_t *data, size_t size, struct stk_image_info *info, struct stk_error *err)
 {
+	(void)decoder;
 	struct webp w;
 	enum stk_status s = read_webp(&w, data, size, err);
 	if (s)

@@ -9,8 +9,10 @@ static bool webp_probe(const uint8_t *data, size_t size)
 	return size >= 12 && memcmp(data, "RIFF", 4) == 0 && memcmp(data + 8, "WEBP", 4) == 0;
 }
 
-static enum stk_status webp_peek(const uint8_t *data, size_t size, struct stk_image_info *info, struct stk_error *err)
+static enum stk_status webp_peek(
+	struct stk_decoder *decoder, const uint8_t *data, size_t size, struct stk_image_info *info, struct stk_error *err)
 {
+	(void)decoder;
 	(void)data;
 	(void)size;
 	(void)info;

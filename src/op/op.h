@@ -166,6 +166,7 @@ struct stk_call {
 struct stk_encoded {
 	const uint8_t *data;
 	size_t size;
+	const struct stk_image_info *info;
 	enum stk_image_type type;
 	bool orient;   /* true if the image has to be turned as its EXIF orientation says */
 	int32_t denom; /* above 1: the file is decoded at 1/denom of its size */

@@ -5,6 +5,7 @@
 
 #include "base/cpu.h"
 #include "base/memory.h"
+#include "codec/jpeg_header.h"
 #include "decoding.h"
 #include "hostile_files.h"
 #include "stoker/inspect.h"
@@ -499,6 +500,74 @@ static void test_no_image_uses_tables_of_another(void **state)
 	stk__decoder_destroy(d);
 }
 
+/* Decodes a file whose header was read into *info, and compares the pixels with those of a decoder that reads the header itself. */
+static void decode_peeked(struct stk_decoder *d, struct test_file f, const struct stk_image_info *info)
+{
+	enum stk_status status;
+	struct stk_decoder *other = test_decoder(NULL);
+	uint8_t *want = test_decode(other, f, STK_RGB, STK_UINT8, false, NULL, &status, NULL);
+	const size_t size = (size_t)info->width * (size_t)info->height * 3;
+	uint8_t *got = malloc(size);
+	assert_true(want && got);
+	struct stk_decode rq = {.data = f.data,
+		.size = f.size,
+		.info = info,
+		.type = STK_RGB,
+		.denom = 1,
+		.window = {0, 0, info->width, info->height},
+		.dst = stk__image_hwc(got, STK_UINT8, info->width, info->height, 3)};
+	assert_int_equal(stk__image_decode(d, &rq, NULL), STK_OK);
+	assert_memory_equal(got, want, size);
+	free(got);
+	free(want);
+	stk__decoder_destroy(other);
+}
+
+/* Files of equal extents and other tables and pixels. A decode uses the header that its decoder has kept only if it is that of its own file. */
+static void test_a_header_is_parsed_once(void **state)
+{
+	(void)state;
+	enum { FILES = 4 };
+	struct stk_decoder *d = test_decoder(NULL), *second = test_decoder(NULL);
+	struct test_file f[FILES];
+	struct stk_image_info info[FILES];
+	for (int i = 0; i < FILES; i++) {
+		struct test_jpeg j = {.width = 70,
+			.height = 50,
+			.components = 3,
+			.quality = 50 + 10 * i,
+			.seed = (uint64_t)i,
+			.noise = 0.5,
+			.optimise = i == 1,
+			.progressive = i == 2,
+			.h = {1 + i % 2, 1, 1},
+			.v = {1, 1, 1}};
+		f[i] = test_jpeg_make(&j);
+	}
+	for (int i = 0; i < FILES; i++) {
+		assert_int_equal(stk__image_peek_for(d, f[i].data, f[i].size, &info[i], NULL), STK_OK);
+		assert_non_null(stk__jpeg_peeked(d, &info[i]));
+		assert_null(stk__jpeg_peeked(second, &info[i]));
+		decode_peeked(d, f[i], &info[i]);
+		assert_null(stk__jpeg_peeked(d, &info[i]));
+		decode_peeked(d, f[i], &info[i]);
+		decode_peeked(second, f[i], &info[i]);
+	}
+	for (int i = 0; i < FILES; i++)
+		assert_int_equal(stk__image_peek_for(i % 2 ? d : second, f[i].data, f[i].size, &info[i], NULL), STK_OK);
+	for (int i = 0; i < FILES; i++)
+		decode_peeked(d, f[i], &info[i]);
+	for (int i = 0; i < FILES; i++) {
+		struct stk_image_info plain;
+		assert_int_equal(stk__image_peek(f[i].data, f[i].size, NULL, &plain, NULL), STK_OK);
+		assert_null(stk__jpeg_peeked(d, &plain));
+		decode_peeked(d, f[i], &plain);
+		free(f[i].data);
+	}
+	stk__decoder_destroy(second);
+	stk__decoder_destroy(d);
+}
+
 static void test_warm_decoder_allocates_nothing(void **state)
 {
 	(void)state;
@@ -602,6 +671,7 @@ int main(void)
 		cmocka_unit_test(test_cancelled),
 		cmocka_unit_test(test_truncated_files_are_errors),
 		cmocka_unit_test(test_no_image_uses_tables_of_another),
+		cmocka_unit_test(test_a_header_is_parsed_once),
 		cmocka_unit_test(test_warm_decoder_allocates_nothing),
 		cmocka_unit_test(test_requests_that_do_not_fit_are_refused),
 		cmocka_unit_test(test_every_failing_allocation_is_told),

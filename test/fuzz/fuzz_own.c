@@ -93,7 +93,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memcpy(copy, data, size);
 	for (size_t i = 0; i < sizeof codecs / sizeof *codecs; i++) {
 		struct stk_image_info info = {.codec = codecs[i], .format = codecs[i]->format};
-		if (codecs[i]->probe(copy, size) && codecs[i]->peek(copy, size, &info, NULL) == STK_OK && info.width > 0 &&
+		if (codecs[i]->probe(copy, size) && codecs[i]->peek(NULL, copy, size, &info, NULL) == STK_OK && info.width > 0 &&
 			info.height > 0 && (int64_t)info.width * info.height <= MAX_PIXELS)
 			decode_windows(codecs[i], copy, size, &info);
 	}

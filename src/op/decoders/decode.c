@@ -114,7 +114,7 @@ enum stk_status stk__decode_infer(const struct stk_call *call, struct stk_error 
 	if (stk__building(call)) {
 		d.shape[2] = type == STK_ANY_DATA ? -1 : type == STK_GRAY ? 1 : 3;
 	} else {
-		s = stk__image_peek(call->in[0].data, (size_t)call->in[0].desc.shape[0], &call->tools->limits, &state->info, err);
+		s = stk__image_peek_for(call->tools->decoder, call->in[0].data, (size_t)call->in[0].desc.shape[0], &state->info, err);
 		if (s || (s = check_values(a, &state->info, err)))
 			return s;
 		int32_t w, h;
@@ -151,8 +151,10 @@ void stk__decode_extent(const struct stk_call *call, struct stk_image *whole)
 void stk__decode_encoded(const struct stk_call *call, struct stk_encoded *out)
 {
 	const struct stk_decode_args *a = call->args;
+	const struct stk_decode_state *state = call->state;
 	*out = (struct stk_encoded){.data = call->in[0].data,
 		.size = (size_t)call->in[0].desc.shape[0],
+		.info = &state->info,
 		.type = (enum stk_image_type)a->output_type,
 		.orient = a->adjust_orientation,
 		.denom = (int32_t)a->scale_denom};
