@@ -72,6 +72,7 @@ struct stk_device_tables {
 	struct stk_job_gpu_limits tensor_limits;
 	void *host; /* the tables in pinned memory, from which they are copied to `device` */
 	stk_gpu_ptr device;
+	size_t host_bytes, device_bytes; /* sizes of these two */
 	uint32_t *flags; /* pinned memory with a flag for each job of the last submission: whether the job divided by zero */
 	uint32_t n_flags;
 	uint32_t images, jobs;   /* numbers of passes and of jobs in the last submission */

@@ -30,9 +30,9 @@ static void free_blocks(struct stk_device_memory *m)
 		struct stk_device_block *b = m->blocks;
 		m->blocks = b->next;
 		if (entered && m->pinned)
-			stk__gpu_host_free(m->dev, (void *)b->at);
+			stk__gpu_host_retire(m->dev, (void *)b->at, b->size);
 		else if (entered)
-			stk__gpu_free(m->dev, b->at);
+			stk__gpu_retire(m->dev, b->at, b->size);
 		stk__free(b);
 	}
 	if (entered)
@@ -105,8 +105,7 @@ static size_t update_largest_batch(struct stk_device_memory *m)
 void stk__device_memory_reset(struct stk_device_memory *m)
 {
 	size_t wanted = update_largest_batch(m);
-	if (m->blocks && m->blocks->next &&
-		m->blocks->size < m->taken_bytes) { /* freeing waits for the GPU, so older blocks stay if the newest is large enough */
+	if (m->blocks && m->blocks->next && m->blocks->size < m->taken_bytes) { /* older blocks stay if the newest is large enough */
 		free_blocks(m);
 		if (add_block(m, wanted, NULL)) {
 			/* the next stk__device_memory_take tries again and reports the error */

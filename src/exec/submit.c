@@ -131,9 +131,9 @@ void stk__device_tables_free(struct stk_gpu_device *dev, struct stk_device_table
 {
 	stk__pass_gpu_destroy(t->passes);
 	stk__job_gpu_destroy(t->tensor_jobs);
-	stk__gpu_host_free(dev, t->host);
-	stk__gpu_host_free(dev, t->flags);
-	stk__gpu_free(dev, t->device);
+	stk__gpu_host_retire(dev, t->host, t->host_bytes);
+	stk__gpu_host_retire(dev, t->flags, t->tensor_limits.jobs * sizeof *t->flags);
+	stk__gpu_retire(dev, t->device, t->device_bytes);
 	stk__free(t->error);
 	*t = (struct stk_device_tables){0};
 }
@@ -197,10 +197,12 @@ static enum stk_status add(
 static enum stk_status take_tables(
 	struct stk_gpu_device *dev, struct stk_device_tables *t, size_t tables, size_t work, uint32_t flags, struct stk_error *err)
 {
-	enum stk_status s = stk__gpu_host_alloc(dev, tables, &t->host, err);
+	t->host_bytes = tables;
+	t->device_bytes = tables + work;
+	enum stk_status s = stk__gpu_host_alloc(dev, t->host_bytes, &t->host, err);
 	if (!s && flags)
 		s = stk__gpu_host_alloc(dev, flags * sizeof *t->flags, (void **)&t->flags, err);
-	return s ? s : stk__gpu_alloc(dev, tables + work, &t->device, err);
+	return s ? s : stk__gpu_alloc(dev, t->device_bytes, &t->device, err);
 }
 
 static enum stk_status ready_passes(
@@ -209,7 +211,11 @@ static enum stk_status ready_passes(
 	if (t->passes && b->need.pass.images <= t->pass_limits.images && b->need.pass.taps <= t->pass_limits.taps)
 		return STK_OK;
 	stk__device_tables_free(dev, t);
-	struct stk_pass_gpu_limits l = {room_for(b->need.pass.images), room_for(b->need.pass.taps)};
+	/* Of a few files that the cores decode, each batch has another number, so the tables suffice for at least FEW. */
+	enum { FEW = 32 };
+	const uint32_t images = b->need.pass.images, most = images > FEW ? images : FEW;
+	const uint64_t taps = (uint64_t)b->need.pass.taps * most / images;
+	struct stk_pass_gpu_limits l = {room_for(most), room_for(taps < UINT32_MAX ? (uint32_t)taps : UINT32_MAX)};
 	struct stk_pass_gpu_sizes sizes = stk__pass_gpu_sizes(&l);
 	enum stk_status s = take_tables(dev, t, sizes.tables, sizes.work, 0, err);
 	t->pass_limits = l;

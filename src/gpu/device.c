@@ -135,6 +135,7 @@ void stk__gpu_device_close(struct stk_gpu_device *dev)
 	if (!dev || atomic_fetch_sub(&dev->refs, 1) > 1)
 		return;
 	if (!stk__gpu_enter(dev, NULL)) {
+		stk__gpu_free_retired(dev);
 		int mode = stk__gpu_relax(dev->cu);
 		for (int i = 0; i < stk__cuda_image_count; i++)
 			if (dev->modules[i])

@@ -25,8 +25,12 @@ struct stk_gpu_device {
 	int device;  /* the driver's handle of the device */
 	void *context;
 	struct stk_gpu_facts facts;
-	pthread_mutex_t lock; /* guards modules */
+	pthread_mutex_t lock; /* guards the members below */
 	void **modules;       /* the loaded modules, indexed like stk__cuda_images; NULL for modules that have not been used yet */
+	struct {
+		struct stk_gpu_retired *first; /* retired.c */
+		size_t device_bytes, pinned_bytes;
+	} retired; /* memory that is freed later */
 };
 
 /* Sets *out to the module of that name; loads it first if necessary. Call inside stk__gpu_enter, with the device's lock held. STK_NOT_FOUND: the build has no

@@ -24,6 +24,7 @@ struct part {
 	struct stk_pass_gpu *passes;
 	uint8_t *tables;    /* pinned memory: tables of the decoder, then of the passes */
 	size_t pass_tables; /* offset in bytes of the passes' tables in `tables` */
+	size_t table_bytes; /* size of `tables` */
 	uint32_t *flags;    /* pinned memory whose device address is view.host_flags */
 	stk_gpu_event done, marks[MARKS];
 	/* The members from here on describe the last submission. */
@@ -91,8 +92,8 @@ static void part_empty(struct stk_jpeg_gpu *d, struct part *p)
 {
 	stk__jpeg_gpu_plan_destroy(p->plan);
 	stk__pass_gpu_destroy(p->passes);
-	stk__gpu_host_free(d->dev, p->tables);
-	stk__gpu_host_free(d->dev, p->flags);
+	stk__gpu_host_retire(d->dev, p->tables, p->table_bytes);
+	stk__gpu_host_retire(d->dev, p->flags, sizeof *p->flags * p->limits.files.images);
 	p->plan = NULL;
 	p->passes = NULL;
 	p->tables = NULL;
@@ -100,8 +101,8 @@ static void part_empty(struct stk_jpeg_gpu *d, struct part *p)
 	p->limits = (struct stk_jpeg_gpu_limits){0};
 }
 
-/* Returns the new size of a table of size `has`. A table that must grow gets 1.5 times the needed size, and at least the usual size: growing is costly,
- * because freeing the old pinned memory waits for all work of the GPU. */
+/* Returns the new size of a table of size `has`. A table that must grow gets 1.5 times the needed size, and at least the usual size, since allocating
+ * pinned memory takes milliseconds. */
 static uint32_t grown(uint32_t has, uint32_t need, uint64_t usual)
 {
 	uint64_t larger = need + (uint64_t)need / 2;
@@ -145,7 +146,8 @@ static enum stk_status part_reserve(struct stk_jpeg_gpu *d, struct part *p, stru
 	struct sizes z = sizes_of(&limits);
 	struct stk_pass_gpu_limits passes = pass_limits(&limits);
 	p->pass_tables = aligned(z.decode.tables);
-	enum stk_status s = stk__gpu_host_alloc(d->dev, p->pass_tables + z.passes.tables, (void **)&p->tables, err);
+	p->table_bytes = p->pass_tables + z.passes.tables;
+	enum stk_status s = stk__gpu_host_alloc(d->dev, p->table_bytes, (void **)&p->tables, err);
 	if (!s)
 		s = stk__gpu_host_alloc(d->dev, sizeof *p->flags * limits.files.images, (void **)&p->flags, err);
 	if (!s)
