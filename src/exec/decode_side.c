@@ -80,6 +80,7 @@ enum {
 static void lower_level(struct stk_decode_level *now, int32_t by)
 {
 	int32_t to = now->level - by;
+	now->was_full |= now->level <= 0;
 	bool raised = now->level > 0 && now->level > now->last_good_level;
 	if (raised && to < now->last_good_level)
 		to = now->last_good_level;
@@ -279,6 +280,7 @@ static void end_window_if_over(struct stk_pipeline *p)
 		measure_cost(s, (double)(t.files - s->last.files) / ((double)wall * s->cores));
 		s->last = t;
 		atomic_store_explicit(&s->level, s->now.level, memory_order_relaxed);
+		atomic_store_explicit(&s->was_full, s->now.was_full, memory_order_relaxed);
 		atomic_store_explicit(&s->window_ns, now, memory_order_relaxed);
 	}
 	atomic_store_explicit(&s->ending_window, false, memory_order_release);
@@ -301,13 +303,15 @@ void stk__decode_side_init(struct stk_decode_side *s)
 }
 
 /* Counts a progressive file of `size` bytes, and returns whether the cores should decode it. From level 0 on the cores decode all such files; below 0, only
- * those above a size, or all of them if they are few. A batch waits for its largest file, so the cores decode the larger files and the GPU the smaller ones. */
+ * those above a size, or all of them if they are few and the cores have always had time. A batch waits for its largest file, so the cores decode the larger
+ * files and the GPU the smaller ones. */
 static bool takes_progressive(struct stk_pipeline *p, size_t size, int32_t level)
 {
 	enum { FEW = 16 }; /* the cores decode all progressive files if these are fewer than one file in FEW */
 	int64_t progressive = STK_COUNT(p, progressive, 1) + 1, all = count_of(&p->counters.decodes) + 1;
 	int64_t bytes = STK_COUNT(p, progressive_bytes, (int64_t)size) + (int64_t)size;
-	return progressive * FEW < all || 100.0 * (double)size * (double)progressive > -level * (double)bytes;
+	const bool few = progressive * FEW < all && !atomic_load_explicit(&p->parts.device->side.was_full, memory_order_relaxed);
+	return few || 100.0 * (double)size * (double)progressive > -level * (double)bytes;
 }
 
 /* Counts a baseline file of `size` bytes, and returns whether the cores should decode it: because they decode the whole batch, or to measure its cost. The

@@ -76,6 +76,23 @@ static void test_idle_cores_decode_everything(void **state)
 	assert_true(c.rate >= m.rate);
 }
 
+/* Whether a few progressive files go to the cores depends on whether the cores ever had too much work without baseline files. */
+static void test_full_cores_are_noticed(void **state)
+{
+	(void)state;
+	const struct machine idle = {.cores = 16, .rate = 10000, .loop = 1.5, .gpu_rate = 150000},
+			     full = {.cores = 2, .rate = INFINITY, .loop = 0.5, .gpu_rate = 150000};
+	assert_false(START.was_full);
+	assert_false(follow(&idle, START, 100, 1).level.was_full);
+	assert_true(follow(&full, START, 10, 1).level.was_full);
+	/* more work than expected at a level above 0 is the work on baseline files, which the GPU then decodes again */
+	struct stk_decode_level l = level_of(STK_LEVEL_MOST);
+	for (int k = 0; k < 2; k++)
+		l = stk__decode_level_next(l, &(struct stk_window_load){.busy = 0.95, .decoding = 0.5, .all_files = 0.5, .cpu_share = 1});
+	assert_true(l.level < STK_LEVEL_MOST);
+	assert_false(l.was_full);
+}
+
 /* The GPU decodes if the cores are too few for all images, since decoding a few files of each batch on the cores would save the GPU nothing. The cores
  * seldom try again. */
 static void test_the_gpu_decodes_where_the_cores_do_not_suffice(void **state)
@@ -355,6 +372,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_idle_cores_decode_everything),
+		cmocka_unit_test(test_full_cores_are_noticed),
 		cmocka_unit_test(test_the_gpu_decodes_where_the_cores_do_not_suffice),
 		cmocka_unit_test(test_two_cores_are_left_to_the_loop),
 		cmocka_unit_test(test_the_gpu_decodes_if_the_cores_are_the_bound),

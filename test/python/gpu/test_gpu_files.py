@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from both_sides import Output, assert_sides_agree, batches, difference, make
+from both_sides import Output, assert_sides_agree, batches, difference, emulated, make
 from PIL import Image
 from stoker import Pipeline, fn, tfrecord, types
 from stoker.errors import InvalidArgumentError, StokerError
@@ -105,8 +105,8 @@ def test_every_kind_of_file(healthy: Path, kind: str) -> None:
 
 @pytest.mark.parametrize("every", [4, 40])
 def test_the_gpu_decodes_progressive_files_where_they_are_many(tmp_path: Path, every: int) -> None:
-    """The cores decode exactly the files that the GPU does not decode, and the GPU refuses none. If one file in 40 is progressive, the cores decode it; it
-    is the last of the 40, so that the pipeline counts the others first."""
+    """The cores decode exactly the files that the GPU does not decode, and the GPU refuses none. If one file in 40 is progressive, cores with time decode
+    it; it is the last of the 40, so that the pipeline counts the others first."""
     rng = np.random.default_rng([SEED, 9])
     (tmp_path / "only").mkdir()
     for i in range(40):
@@ -122,7 +122,8 @@ def test_the_gpu_decodes_progressive_files_where_they_are_many(tmp_path: Path, e
     left = counters["decodes"] - counters["gpu_decodes"]
     assert counters["progressive"] > 0 and counters["gpu_refused"] == 0
     assert left == counters["core_decodes"]
-    if every == 40:  # the cores also decode a baseline file now and then, to measure how long one takes
+    # The cores also decode a baseline file now and then, to measure how long one takes. They do the work of an emulated GPU too, and may have no time.
+    if every == 40 and not emulated():
         assert left >= counters["progressive"], counters
 
 
