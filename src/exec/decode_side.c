@@ -19,12 +19,14 @@ static int32_t at_most(int32_t value, int32_t most)
 	return value < most ? value : most;
 }
 
+static const double FULL = 0.93; /* the fraction of the cores' time from which on they have too much work */
+
 /* Returns how much to lower the level if this window showed too much work for the cores: they were almost fully busy, other programs used them while the
  * level was above 0, or the consumer waited for them. Otherwise returns 0. With several ranks, whose level falls to 0 at once, a wait does not count in the
  * first windows after the level rose above 0: in these, more of the pool's threads wake, and the cores' first batches take longer. */
 static int32_t lowering_step(const struct stk_decode_level *now, const struct stk_window_load *seen)
 {
-	const double FULL = 0.93, AIM = 0.85, CONTENDED = 0.85, LATE = 0.1;
+	const double AIM = 0.85, CONTENDED = 0.85, LATE = 0.1;
 	enum { STEP = 25, TAKING_OVER = 4 };
 	const int32_t level = now->level;
 	const bool taking_over = now->many_ranks && level > 0 && now->windows_at_level < TAKING_OVER;
@@ -80,7 +82,6 @@ enum {
 static void lower_level(struct stk_decode_level *now, int32_t by)
 {
 	int32_t to = now->level - by;
-	now->was_full |= now->level <= 0;
 	bool raised = now->level > 0 && now->level > now->last_good_level;
 	if (raised && to < now->last_good_level)
 		to = now->last_good_level;
@@ -128,6 +129,7 @@ struct stk_decode_level stk__decode_level_next(struct stk_decode_level now, cons
 	now.bad_windows = by ? now.bad_windows + 1 : 0;
 	if (now.bad_windows >= SURE) {
 		now.bad_windows = 0;
+		now.was_full |= now.level <= 0 && seen->busy >= FULL;
 		lower_level(&now, by);
 		return now;
 	}
@@ -303,7 +305,7 @@ void stk__decode_side_init(struct stk_decode_side *s)
 }
 
 /* Counts a progressive file of `size` bytes, and returns whether the cores should decode it. From level 0 on the cores decode all such files; below 0, only
- * those above a size, or all of them if they are few and the cores have always had time. A batch waits for its largest file, so the cores decode the larger
+ * those above a size, or all of them if they are few and the cores were never fully busy. A batch waits for its largest file, so the cores decode the larger
  * files and the GPU the smaller ones. */
 static bool takes_progressive(struct stk_pipeline *p, size_t size, int32_t level)
 {

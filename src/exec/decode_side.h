@@ -5,8 +5,8 @@
  * A training loop needs its GPU and leaves most cores idle: then the cores should decode as much as they can. If a loop takes batches as fast as possible,
  * or has only two cores, the cores have enough to do with reading: then the GPU should decode. One number, the level, determines the decision:
  *   -200 to 0: the GPU decodes all baseline files. The cores decode progressive files larger than -level hundredths of the mean size of progressive
- *       files. A progressive file takes the GPU milliseconds, so the cores also decode all of them if they are few, until the cores have once had too
- *       much work.
+ *       files. A progressive file takes the GPU milliseconds, so the cores also decode all of them if they are few, until the cores have once been
+ *       fully busy.
  *   50 to 100: the cores decode all progressive files and this percentage of the batches; the GPU decodes the other batches. The GPU needs nearly as
  *       long for a few files as for a whole batch, so only batches in which it decodes no file save its time.
  * Time is divided into windows of a tenth of a second or more. The level changes at most once per window, depending on measurements in the last windows.
@@ -44,9 +44,9 @@ struct stk_window_load {
 
 struct stk_decode_level {
 	int32_t level;
-	bool many_ranks; /* whether several ranks share the host */
-	bool was_full;   /* whether the cores have had too much work at a level of at most 0, only from reading and progressive files */
-	int32_t limit;   /* the maximum to which the level may rise at present */
+	bool many_ranks;             /* whether several ranks share the host */
+	bool was_full;               /* whether the cores have been fully busy at a level of at most 0, so without baseline files */
+	int32_t limit;               /* the maximum to which the level may rise at present */
 	int32_t last_good_level;     /* the last level at which the cores kept up for some windows */
 	int32_t windows_at_level;    /* number of windows since the level changed */
 	int32_t bad_windows;         /* number of windows in a row that showed too much work for the cores */

@@ -211,11 +211,7 @@ static enum stk_status ready_passes(
 	if (t->passes && b->need.pass.images <= t->pass_limits.images && b->need.pass.taps <= t->pass_limits.taps)
 		return STK_OK;
 	stk__device_tables_free(dev, t);
-	/* Of a few files that the cores decode, each batch has another number, so the tables suffice for at least FEW. */
-	enum { FEW = 32 };
-	const uint32_t images = b->need.pass.images, most = images > FEW ? images : FEW;
-	const uint64_t taps = (uint64_t)b->need.pass.taps * most / images;
-	struct stk_pass_gpu_limits l = {room_for(most), room_for(taps < UINT32_MAX ? (uint32_t)taps : UINT32_MAX)};
+	struct stk_pass_gpu_limits l = {room_for(b->need.pass.images), room_for(b->need.pass.taps)};
 	struct stk_pass_gpu_sizes sizes = stk__pass_gpu_sizes(&l);
 	enum stk_status s = take_tables(dev, t, sizes.tables, sizes.work, 0, err);
 	t->pass_limits = l;

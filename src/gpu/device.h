@@ -27,10 +27,10 @@ struct stk_gpu_device {
 	struct stk_gpu_facts facts;
 	pthread_mutex_t lock; /* guards the members below */
 	void **modules;       /* the loaded modules, indexed like stk__cuda_images; NULL for modules that have not been used yet */
-	struct {
-		struct stk_gpu_retired *first; /* retired.c */
-		size_t device_bytes, pinned_bytes;
-	} retired; /* memory that is freed later */
+	struct stk_gpu_retired_list {
+		struct stk_gpu_retired *first;
+		size_t bytes;
+	} retired[2]; /* memory that is freed later: on the device, and pinned (retired.c) */
 };
 
 /* Sets *out to the module of that name; loads it first if necessary. Call inside stk__gpu_enter, with the device's lock held. STK_NOT_FOUND: the build has no

@@ -3,63 +3,68 @@
 #include "base/memory.h"
 #include "gpu/device.h"
 
-/* At most so many bytes wait to be freed, for each kind of memory. */
-enum { MOST_ON_DEVICE = 64 << 20, MOST_PINNED = 256 << 20 };
+enum { MOST_ON_DEVICE = 64 << 20, MOST_PINNED = 256 << 20 }; /* more bytes of a kind are not kept */
 
 struct stk_gpu_retired {
 	struct stk_gpu_retired *next;
-	stk_gpu_ptr device; /* 0: `host` is pinned memory instead */
-	void *host;
+	uintptr_t at;
 };
 
-static void free_one(struct stk_gpu_device *dev, stk_gpu_ptr device, void *host)
+static void free_one(struct stk_gpu_device *dev, bool pinned, uintptr_t at)
 {
-	stk__gpu_free(dev, device);
-	stk__gpu_host_free(dev, host);
+	if (pinned)
+		stk__gpu_host_free(dev, (void *)at);
+	else
+		stk__gpu_free(dev, at);
 }
 
-static void retire(struct stk_gpu_device *dev, stk_gpu_ptr device, void *host, size_t size)
+/* Frees all retired memory of one kind. Returns whether there was any. */
+static bool free_kind(struct stk_gpu_device *dev, bool pinned)
 {
-	if (!device && !host)
-		return;
-	struct stk_gpu_retired *r = stk__alloc(sizeof *r);
+	pthread_mutex_lock(&dev->lock);
+	struct stk_gpu_retired *r = dev->retired[pinned].first;
+	dev->retired[pinned] = (struct stk_gpu_retired_list){0};
+	pthread_mutex_unlock(&dev->lock);
+	const bool any = r != NULL;
+	while (r) {
+		struct stk_gpu_retired *next = r->next;
+		free_one(dev, pinned, r->at);
+		stk__free(r);
+		r = next;
+	}
+	return any;
+}
+
+static void retire(struct stk_gpu_device *dev, bool pinned, uintptr_t at, size_t size)
+{
+	struct stk_gpu_retired *r = at ? stk__alloc(sizeof *r) : NULL;
 	if (!r) {
-		free_one(dev, device, host);
+		free_one(dev, pinned, at);
 		return;
 	}
-	*r = (struct stk_gpu_retired){NULL, device, host};
 	pthread_mutex_lock(&dev->lock);
-	size_t *bytes = device ? &dev->retired.device_bytes : &dev->retired.pinned_bytes;
-	*bytes += size;
-	r->next = dev->retired.first;
-	dev->retired.first = r;
-	const bool many = *bytes > (device ? (size_t)MOST_ON_DEVICE : (size_t)MOST_PINNED);
+	struct stk_gpu_retired_list *list = &dev->retired[pinned];
+	*r = (struct stk_gpu_retired){list->first, at};
+	list->first = r;
+	list->bytes += size;
+	const bool many = list->bytes > (pinned ? (size_t)MOST_PINNED : (size_t)MOST_ON_DEVICE);
 	pthread_mutex_unlock(&dev->lock);
 	if (many)
-		stk__gpu_free_retired(dev);
+		free_kind(dev, pinned);
 }
 
 void stk__gpu_retire(struct stk_gpu_device *dev, stk_gpu_ptr p, size_t size)
 {
-	retire(dev, p, NULL, size);
+	retire(dev, false, p, size);
 }
 
 void stk__gpu_host_retire(struct stk_gpu_device *dev, void *p, size_t size)
 {
-	retire(dev, 0, p, size);
+	retire(dev, true, (uintptr_t)p, size);
 }
 
-void stk__gpu_free_retired(struct stk_gpu_device *dev)
+bool stk__gpu_free_retired(struct stk_gpu_device *dev)
 {
-	pthread_mutex_lock(&dev->lock);
-	struct stk_gpu_retired *r = dev->retired.first;
-	dev->retired.first = NULL;
-	dev->retired.device_bytes = dev->retired.pinned_bytes = 0;
-	pthread_mutex_unlock(&dev->lock);
-	while (r) {
-		struct stk_gpu_retired *next = r->next;
-		free_one(dev, r->device, r->host);
-		stk__free(r);
-		r = next;
-	}
+	const bool device = free_kind(dev, false), pinned = free_kind(dev, true);
+	return device || pinned;
 }

@@ -9,8 +9,11 @@ static enum stk_status check(struct stk_gpu_device *dev, int result, struct stk_
 
 enum stk_status stk__gpu_alloc(struct stk_gpu_device *dev, size_t size, stk_gpu_ptr *out, struct stk_error *err)
 {
-	int mode = stk__gpu_relax(dev->cu);
-	int result = stk__gpu_as_before(dev->cu, mode, dev->cu->cuMemAlloc_v2(out, size ? size : 1));
+	int result;
+	do {
+		int mode = stk__gpu_relax(dev->cu);
+		result = stk__gpu_as_before(dev->cu, mode, dev->cu->cuMemAlloc_v2(out, size ? size : 1));
+	} while (result == CUDA_OUT_OF_MEMORY && stk__gpu_free_retired(dev));
 	return result ? stk__cuda_fail(dev->cu, result, err, "allocating %zu bytes on %s", size, dev->facts.name) : STK_OK;
 }
 
@@ -24,8 +27,11 @@ void stk__gpu_free(struct stk_gpu_device *dev, stk_gpu_ptr p)
 
 enum stk_status stk__gpu_host_alloc(struct stk_gpu_device *dev, size_t size, void **out, struct stk_error *err)
 {
-	int mode = stk__gpu_relax(dev->cu);
-	int result = stk__gpu_as_before(dev->cu, mode, dev->cu->cuMemHostAlloc(out, size ? size : 1, CUDA_HOST_PORTABLE));
+	int result;
+	do {
+		int mode = stk__gpu_relax(dev->cu);
+		result = stk__gpu_as_before(dev->cu, mode, dev->cu->cuMemHostAlloc(out, size ? size : 1, CUDA_HOST_PORTABLE));
+	} while (result == CUDA_OUT_OF_MEMORY && stk__gpu_free_retired(dev));
 	return result ? stk__cuda_fail(dev->cu, result, err, "allocating %zu bytes of pinned memory", size) : STK_OK;
 }
 
