@@ -240,8 +240,11 @@ static PyObject *pipeline_put_back(PyObject *object, PyObject *unused)
 		return Py_NewRef(Py_False);
 	if (!(p = pipeline_enter(self)))
 		return NULL;
-	const enum stk_status status = stk_pipeline_put_back(p, core_batch_get(self->held), &err);
+	PyObject *held = self->held; /* another thread may have let it go while this one waited to enter */
+	const enum stk_status status = held ? stk_pipeline_put_back(p, core_batch_get(held), &err) : STK_OK;
 	pipeline_leave(self);
+	if (!held)
+		return Py_NewRef(Py_False);
 	let_go(self);
 	return status == STK_OK ? Py_NewRef(Py_True) : core_raise(status, &err);
 }

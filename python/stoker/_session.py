@@ -7,6 +7,7 @@ import json
 import os
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import Any, NoReturn
 
@@ -76,9 +77,16 @@ class Session:
         return batch
 
     def put_back(self) -> None:
-        """Makes the batch in `core.held` the next one again, as if next() had not been called. Does nothing if there is none, or if another thread took it."""
-        if self.core.put_back():
-            self._earlier, self.step, self.last = self._before
+        """Makes the batch in `core.held` the next one again, as if next() had not been called. Does nothing if there is none, if another thread took it, or if
+        the pipeline was closed meanwhile."""
+        with suppress(StokerError):
+            if self.core.put_back():
+                self._earlier, self.step, self.last = self._before
+
+    def hold(self) -> None:
+        """Lets `core.held` keep each batch that take() returns, unless the user feeds each batch before it is taken: if one were put back, the next data would
+        be given the results of the last."""
+        self.holds, self.core.held = not self._fed and self.before is None, None
 
     def take(self) -> _core.Batch:
         """Returns the next batch by the rules of DALI's pipelines. Raises StopIteration after a source has ended or `before` has raised it, until reset() is

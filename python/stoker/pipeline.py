@@ -456,7 +456,7 @@ class Pipeline:
     def _take(self, cuda_stream: Any = None) -> tuple[TensorList, ...]:
         """Returns the next batch. If an interrupt comes before this returns (KeyboardInterrupt, SystemExit), the next call returns the same batch."""
         session = self._started()
-        session.holds = True
+        session.hold()
         try:
             batch = self._next()
             if cuda_stream is not None:

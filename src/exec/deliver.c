@@ -317,7 +317,9 @@ static struct stk_batch *take_put_back(struct stk_pipeline *p)
 	d->put_back.batch = NULL;
 	d->last = batch;
 	d->before = p->at;
+	pthread_mutex_lock(&p->lock);
 	p->at = d->put_back.at;
+	pthread_mutex_unlock(&p->lock);
 	d->end_pending = d->put_back.end_pending;
 	STK_COUNT(p, batches_delivered, 1);
 	return batch;
@@ -337,7 +339,9 @@ enum stk_status stk_pipeline_put_back(struct stk_pipeline *p, struct stk_batch *
 	d->put_back.batch = stk_batch_ref(batch);
 	d->put_back.at = p->at;
 	d->put_back.end_pending = d->end_pending;
+	pthread_mutex_lock(&p->lock);
 	p->at = d->before;
+	pthread_mutex_unlock(&p->lock);
 	d->end_pending = false;
 	STK_COUNT(p, batches_delivered, -1);
 	return STK_OK;

@@ -646,6 +646,75 @@ def test_an_interrupt_at_any_call_loses_no_batch_of_a_pipeline(way):
     assert at > 5
 
 
+@pytest.mark.parametrize("feeds", ["run", "iter_setup"])
+def test_an_interrupt_does_not_pair_inputs_with_the_results_of_others(feeds, monkeypatch):
+    """If the user feeds each batch, a batch that an interrupt kept from the caller is not given as the result of the next input."""
+    import numpy as np
+    from stoker import Pipeline, fn, pipeline
+
+    class Fed(Pipeline):
+        number = 0
+
+        def iter_setup(self):
+            if feeds == "iter_setup":
+                self.feed_input("x", [np.array([self.number])])
+
+    converted = pipeline.tensor_list
+
+    def interrupted(batch, output):
+        if pipe.number == 2:
+            raise Stop
+        return converted(batch, output)
+
+    monkeypatch.setattr(pipeline, "tensor_list", interrupted)
+    pipe = Fed(1, 1, None)
+    with pipe:
+        pipe.set_outputs(fn.external_source(name="x"))
+    pipe.build()
+    pairs = []
+    for pipe.number in range(5):
+        with contextlib.suppress(Stop):
+            out = pipe.run(x=[np.array([pipe.number])]) if feeds == "run" else pipe.run()
+            pairs.append((pipe.number, np.array(out[0].as_tensor()).ravel().tolist()))
+    assert pairs == [(k, [k]) for k in (0, 1, 3, 4)]
+
+
+@pytest.mark.parametrize("kind", ["collate", "once"])
+def test_a_new_loop_after_an_interrupt_in_a_users_function_begins_the_next_epoch(kind):
+    import numpy as np
+    import torch
+    from stoker import Loader
+
+    class Once(torch.utils.data.IterableDataset):
+        def __init__(self):
+            self.numbers = iter(range(8))
+
+        def __iter__(self):
+            return self
+
+        def __next__(self):
+            return np.zeros((4, 4, 3), np.uint8), next(self.numbers)
+
+    def interrupted(batch):
+        seen.append(batch.label.tolist())
+        if len(seen) == 2:
+            raise Stop
+        return batch
+
+    seen = []
+    data = Once() if kind == "once" else (np.zeros((8, 4, 4, 3), np.uint8), np.arange(8))
+    loader = Loader(data, 2, num_threads=1, collate_fn=interrupted)
+    batches = iter(loader)
+    taken = [next(batches).label.tolist()]
+    with pytest.raises(Stop):
+        next(batches)
+    if kind == "once":  # the data cannot be read again, so the loop goes on with the batch after the interrupted one
+        assert [batch.label.tolist() for batch in batches] == [[4, 5], [6, 7]]
+    else:
+        assert len(list(loader)) == 4 and loader.epoch == 2
+    assert taken == [[0, 1]]
+
+
 @pytest.mark.parametrize("call", ["iter", "state_dict"])
 def test_a_handler_that_raises_does_not_lock_a_loader(call):
     """The Loader is not "in use" after the exception, wherever it came: not for this thread, and not for another one."""

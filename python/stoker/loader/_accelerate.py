@@ -46,7 +46,7 @@ class _Reporting:
     not do this: an error would end it, and a second thread would get Python's message about generators instead of the Loader's."""
 
     def __init__(self, state: Any, answers: AcceleratorAnswers, loader: Counting, epoch: Batches) -> None:
-        self._state, self._asked, self._loader, self._epoch = state, answers, loader, epoch
+        self._state, self._asked, self._counting, self._epoch = state, answers, loader, epoch
         self._lock = threading.Lock()
         self._remove: weakref.finalize[Any, Any] | None = None
 
@@ -56,7 +56,7 @@ class _Reporting:
     def __next__(self) -> Any:
         with self._lock:
             if self._remove is None:
-                self._asked.end_of_dataloader, self._asked.remainder = False, self._loader._samples_of_last_step()
+                self._asked.end_of_dataloader, self._asked.remainder = False, self._counting._samples_of_last_step()
                 self._state._add_dataloader(self._asked)
                 self._remove = weakref.finalize(self, self._state._remove_dataloader, self._asked)
                 self._remove.atexit = False
@@ -65,7 +65,7 @@ class _Reporting:
         except StopIteration:
             self._remove()
             raise
-        self._asked.end_of_dataloader = self._loader._at_last()
+        self._asked.end_of_dataloader = self._counting._at_last()
         return batch
 
     def __len__(self) -> int:

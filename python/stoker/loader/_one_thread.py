@@ -67,7 +67,9 @@ class OneThread(FairLock):
             for value in known.values():
                 if value is self:
                     return True
-            if str(frame.f_globals.get("__name__")).startswith("stoker."):
+            if frame.f_code.co_name != "__iter__" and str(frame.f_globals.get("__name__")).startswith(
+                "stoker."
+            ):  # __iter__ calls a method that enters
                 guarded = getattr(known.get("self"), "_loader", known.get("self"))
                 if getattr(guarded, "one_thread", None) is self or getattr(guarded, "_one_thread", None) is self:
                     return True

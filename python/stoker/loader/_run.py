@@ -40,6 +40,7 @@ class Run:
         self._made: Pipeline | None = None  # the pipeline that is being built, if any
         self.epoch = 0
         self.inside = False  # whether an epoch has begun and has not ended
+        self.changed = False  # whether a user's function may have changed the batch that was put back
         self.base = 0  # number of the Loader's epoch that is epoch 0 for `pipe`
         self.resumed: dict[str, Any] | None = None  # state from which the next pipeline continues this epoch; None: from its first sample
         self.data: dict[str, Any] | None = None  # facts about the data, for states that are saved while there is no pipeline
@@ -254,6 +255,7 @@ class Run:
         self.ready()
 
     def _leave(self) -> None:
+        self.changed = False
         assert self.session is not None
         self.watch.begun = None
         if self._own_pipelines or self.source.makes_order:
@@ -306,11 +308,14 @@ class Run:
                 self._trace.close()
             self.pipe.close()
         self.pipe = self.session = None
+        self.changed = False
         self.source.close()
 
     def take(self) -> _core.Batch | None:
         """Returns the next batch that has samples; None at the end of the epoch. Skips batches whose samples are all bad, but counts them as steps. Raises
         CorruptError at the end of an epoch whose batches were all skipped, unless the epoch was restored in its middle: earlier batches may have been good."""
+        if self.changed:
+            self._replace_changed()
         restored = self.resumed is not None
         batch, left_out = self._take(), 0
         while batch is not None and not len(batch):
@@ -346,17 +351,25 @@ class Run:
 
     def put_back(self, failed: bool, changed: bool) -> None:
         """Makes the batch of the last take() the next one again, unless it has `failed` or was handed on. changed: a user's function may have changed the batch
-        in place. The pipeline is then closed, and a new one makes the batch again; a Pipeline of the user goes on with the next batch."""
-        session = self.session
-        if session is None or session.core.held is None:
+        in place, so that the next take() gives another one instead (see _replace_changed)."""
+        if self.session is None or self.session.core.held is None:
             return
-        if failed or (changed and not self.source.owns_pipeline):
-            session.core.held = None
+        if failed:
+            self.session.core.held = None
             return
-        session.put_back()
-        if changed:
+        self.session.put_back()
+        self.changed = changed
+
+    def _replace_changed(self) -> None:
+        """Makes a new pipeline, which makes the batch that was put back again. If the source would have to begin its epoch again for this, leaves the batch out
+        instead."""
+        self.changed = False
+        if self.source.owns_pipeline and self.source.restarts:
             self.close()
             self.inside = True
+        elif self.session is not None:
+            self.session.next()
+            self.session.core.held = None
 
     @property
     def step(self) -> int:

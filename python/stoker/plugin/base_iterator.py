@@ -112,10 +112,9 @@ class EpochIterator:
         self._restored = 0  # how many of the steps in _given belong to the run whose saved state was loaded
         self._kept: list[Taken] | None = None  # a step that _is_over() took early and _take() has not returned yet
         self._counted_out = False  # whether the last epoch ended after `size` samples, so that a source may yet report its end
+        self._before: tuple[Any, ...] = ()  # the _position() before the step that was taken last
         self._done = [False] * len(self._pipes)  # for each pipeline, whether it has delivered the last batch of its shard
         self._sessions = [pipe._started() for pipe in self._pipes]
-        for session in self._sessions:
-            session.holds = True
         if reader_name is not None:
             for session in self._sessions:
                 session.lead(reader_name)
@@ -250,23 +249,26 @@ class EpochIterator:
     def _give(self, convert: Callable[[list[Taken]], _Made]) -> _Made:
         """Returns the next step, converted to what the iterator gives. If an interrupt comes before this returns (KeyboardInterrupt, SystemExit), the next call
         gives the same step. Raises StopIteration at the end of the epoch."""
-        before = self._position()
+        for session in self._sessions:
+            session.hold()
         try:
             made = convert(self._take())
         except BaseException as e:
             if not isinstance(e, Exception):
-                self._put_back(*before)
+                self._put_back(*self._before)
             raise
-        for session in self._sessions:
-            session.core.held = None  # no call follows, at whose end an interrupt could come
+        first, *others = self._sessions
+        first.core.held = None  # no call follows, at whose end an interrupt could come
+        for session in others:
+            session.core.held = None
         return made
 
     def _position(self) -> tuple[Any, ...]:
         return self._counter, self._given, self._begun, self._done, self._kept
 
     def _put_back(self, counter: int, given: int, begun: bool, done: list[bool], kept: list[Taken] | None) -> None:
-        """Makes the step that was taken last the next one again. The arguments are the _position() before it."""
-        if self._ended:
+        """Makes the batches that are held the next ones again; does nothing if there are none. The arguments are the _position() before them."""
+        if self._ended or (kept is None and all(session.core.held is None for session in self._sessions)):
             return
         self._counter, self._given, self._begun, self._done, self._kept = counter, given, begun, done, kept
         if kept is None:
@@ -275,6 +277,7 @@ class EpochIterator:
 
     def _take(self) -> list[Taken]:
         """Returns the next batch of each pipeline, filled or cut by the policy. Raises StopIteration at the end of the epoch."""
+        self._before = self._position()
         if self._kept is None:
             try:
                 taken = self._step()
@@ -322,6 +325,7 @@ class EpochIterator:
         return max(shards, len(self._sessions), resolve("auto").world)
 
     def _any_step(self) -> list[Taken]:
+        self._before = self._position()
         if self._ended:
             raise StopIteration
         if all(self._done):

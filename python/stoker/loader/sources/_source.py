@@ -34,6 +34,7 @@ class Source:
     makes_order = False  # whether Python makes the order. The library then knows only positions, and learns of an epoch's end when it asks for more samples
     per_rank = False  # whether each rank has its own sequence of samples
     has_indices = True  # whether samples have indices, by which the user may order them
+    restarts = True  # whether an epoch can be continued in its middle without reading what comes before
     owns_pipeline = True  # whether the Loader makes and closes the pipelines; False: it is the user's, which keeps its own position
     takes_kinds = False  # whether fields may have kinds, and may be ragged
     takes_layout = False  # whether the Loader's argument `layout` may be given, for images that are arrays or tensors

@@ -30,6 +30,7 @@ class StreamSource(DatasetSource):
     iterates over the earlier samples again and drops them."""
 
     per_rank = True
+    restarts = False
     has_indices = False
     by_sample = False
 
