@@ -671,9 +671,9 @@ int main(void)
 		cmocka_unit_test(test_cancelled),
 		cmocka_unit_test(test_truncated_files_are_errors),
 		cmocka_unit_test(test_no_image_uses_tables_of_another),
-		cmocka_unit_test(test_a_header_is_parsed_once),
 		cmocka_unit_test(test_warm_decoder_allocates_nothing),
 		cmocka_unit_test(test_requests_that_do_not_fit_are_refused),
+		cmocka_unit_test(test_a_header_is_parsed_once),
 		cmocka_unit_test(test_every_failing_allocation_is_told),
 	};
 	return cmocka_run_group_tests_name("codec", tests, NULL, NULL);
