@@ -77,8 +77,8 @@ class Session:
         return batch
 
     def put_back(self) -> None:
-        """Makes the batch in `core.held` the next one again, as if next() had not been called. Does nothing if there is none, if another thread took it, or if
-        the pipeline was closed meanwhile."""
+        """Makes the batch in `core.held` the next one again, as if next() had not been called. Does nothing if `held` is None, if another thread took it, or
+        if the pipeline was closed meanwhile."""
         with suppress(StokerError):
             if self.core.put_back():
                 self._earlier, self.step, self.last = self._before

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Memory of the GPU and pinned memory that nobody uses any more, but that is not freed yet, because freeing waits for the GPU. */
+ * Memory of the GPU and pinned memory that is not used, but is freed later, because freeing waits for the GPU. */
 #include "base/memory.h"
 #include "gpu/device.h"
 

@@ -67,9 +67,8 @@ class OneThread(FairLock):
             for value in known.values():
                 if value is self:
                     return True
-            if frame.f_code.co_name != "__iter__" and str(frame.f_globals.get("__name__")).startswith(
-                "stoker."
-            ):  # __iter__ calls a method that enters
+            method = frame.f_code.co_name != "__iter__"  # which only calls a method that enters
+            if method and str(frame.f_globals.get("__name__")).startswith("stoker."):
                 guarded = getattr(known.get("self"), "_loader", known.get("self"))
                 if getattr(guarded, "one_thread", None) is self or getattr(guarded, "_one_thread", None) is self:
                     return True

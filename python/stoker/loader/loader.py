@@ -443,7 +443,7 @@ class Loader(metaclass=BriefHelp):
 
     def _take(self, generation: int) -> Any:
         """Returns the next batch, or END. If an interrupt comes before it returns (KeyboardInterrupt, SystemExit), the next call returns the same batch; after
-        another exception, such as that of a user's function, the batch after it."""
+        another exception, for example in a collate_fn, it returns the batch after it."""
         if generation != self._generation:
             raise StateError(
                 "a newer iteration over this Loader has begun, its position was set, or it was closed; to iterate twice at the same time, make two Loaders"

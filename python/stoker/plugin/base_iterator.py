@@ -251,6 +251,7 @@ class EpochIterator:
         gives the same step. Raises StopIteration at the end of the epoch."""
         for session in self._sessions:
             session.hold()
+        self._before = self._position()
         try:
             made = convert(self._take())
         except BaseException as e:
@@ -267,7 +268,7 @@ class EpochIterator:
         return self._counter, self._given, self._begun, self._done, self._kept
 
     def _put_back(self, counter: int, given: int, begun: bool, done: list[bool], kept: list[Taken] | None) -> None:
-        """Makes the batches that are held the next ones again; does nothing if there are none. The arguments are the _position() before them."""
+        """Makes the batches in `held` of the sessions the next ones again, if a session has one. The arguments are the _position() before them."""
         if self._ended or (kept is None and all(session.core.held is None for session in self._sessions)):
             return
         self._counter, self._given, self._begun, self._done, self._kept = counter, given, begun, done, kept
@@ -277,7 +278,6 @@ class EpochIterator:
 
     def _take(self) -> list[Taken]:
         """Returns the next batch of each pipeline, filled or cut by the policy. Raises StopIteration at the end of the epoch."""
-        self._before = self._position()
         if self._kept is None:
             try:
                 taken = self._step()
