@@ -30,7 +30,7 @@ struct stk_gpu_device {
 	struct stk_gpu_retired_list {
 		struct stk_gpu_retired *first;
 		size_t bytes;
-	} retired[2]; /* memory that is freed later: on the device, and pinned (retired.c) */
+	} retired[2]; /* memory that is freed later: on the device, and pinned (memory.c) */
 };
 
 /* Sets *out to the module of that name; loads it first if necessary. Call inside stk__gpu_enter, with the device's lock held. STK_NOT_FOUND: the build has no

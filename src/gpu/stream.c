@@ -1,67 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Wraps the driver's functions for memory, streams, events and launches, with Stoker's types and errors. */
+ * Wraps the driver's functions for streams, copies, events and launches, with Stoker's types and errors. */
 #include "gpu/device.h"
 
 static enum stk_status check(struct stk_gpu_device *dev, int result, struct stk_error *err, const char *what)
 {
 	return result ? stk__cuda_fail(dev->cu, result, err, "%s", what) : STK_OK;
-}
-
-enum stk_status stk__gpu_alloc(struct stk_gpu_device *dev, size_t size, stk_gpu_ptr *out, struct stk_error *err)
-{
-	int result;
-	do {
-		int mode = stk__gpu_relax(dev->cu);
-		result = stk__gpu_as_before(dev->cu, mode, dev->cu->cuMemAlloc_v2(out, size ? size : 1));
-	} while (result == CUDA_OUT_OF_MEMORY && stk__gpu_free_retired(dev));
-	return result ? stk__cuda_fail(dev->cu, result, err, "allocating %zu bytes on %s", size, dev->facts.name) : STK_OK;
-}
-
-void stk__gpu_free(struct stk_gpu_device *dev, stk_gpu_ptr p)
-{
-	if (!p)
-		return;
-	int mode = stk__gpu_relax(dev->cu);
-	stk__gpu_as_before(dev->cu, mode, dev->cu->cuMemFree_v2(p));
-}
-
-enum stk_status stk__gpu_host_alloc(struct stk_gpu_device *dev, size_t size, void **out, struct stk_error *err)
-{
-	int result;
-	do {
-		int mode = stk__gpu_relax(dev->cu);
-		result = stk__gpu_as_before(dev->cu, mode, dev->cu->cuMemHostAlloc(out, size ? size : 1, CUDA_HOST_PORTABLE));
-	} while (result == CUDA_OUT_OF_MEMORY && stk__gpu_free_retired(dev));
-	return result ? stk__cuda_fail(dev->cu, result, err, "allocating %zu bytes of pinned memory", size) : STK_OK;
-}
-
-void stk__gpu_host_free(struct stk_gpu_device *dev, void *p)
-{
-	if (!p)
-		return;
-	int mode = stk__gpu_relax(dev->cu);
-	stk__gpu_as_before(dev->cu, mode, dev->cu->cuMemFreeHost(p));
-}
-
-bool stk__gpu_reaches(struct stk_gpu_device *dev, stk_gpu_ptr at)
-{
-	enum { NOT_CUDAS = 1 }; /* CUDA_ERROR_INVALID_VALUE, returned for memory that CUDA does not know */
-	unsigned type;
-	return dev->cu->cuPointerGetAttribute(&type, CUDA_POINTER_MEMORY_TYPE, at) != NOT_CUDAS;
-}
-
-bool stk__gpu_is_memory(struct stk_gpu_device *dev, const void *at)
-{
-	enum { ON_DEVICE = 2 };
-	unsigned type = 0;
-	return !dev->cu->cuPointerGetAttribute(&type, CUDA_POINTER_MEMORY_TYPE, (uintptr_t)at) && type == ON_DEVICE;
-}
-
-enum stk_status stk__gpu_memory_free(struct stk_gpu_device *dev, size_t *available, struct stk_error *err)
-{
-	size_t total;
-	int mode = stk__gpu_relax(dev->cu);
-	return check(dev, stk__gpu_as_before(dev->cu, mode, dev->cu->cuMemGetInfo_v2(available, &total)), err, "cuMemGetInfo");
 }
 
 enum stk_status stk__gpu_upload(
