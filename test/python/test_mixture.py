@@ -144,6 +144,59 @@ def test_a_break_begins_the_next_epoch():
     assert mixed.epoch == 2 and sorted(label for batch in rest for label in batch if label < 100) == list(range(40))
 
 
+@pytest.mark.parametrize("how", ["state", "close"])
+@pytest.mark.parametrize("leader", ["a", "c"])
+def test_an_epoch_after_a_break_continues(leader, how):
+    """With source c as the leader, some steps of the new epoch come before the leader's first batch."""
+
+    def broken_off():
+        mixed = mixture(epoch=leader)
+        for _ in zip(range(12), mixed, strict=False):
+            pass
+        return mixed, iter(mixed)
+
+    mixed, rest = broken_off()
+    epoch, whole, after = mixed.epoch, labels(rest), labels(mixed)
+    assert sum(batch[0] // 100 == "abc".index(leader) for batch in whole) == SIZES[leader] // 4
+    for step in range(len(whole) + 1):
+        run, iterator = broken_off()
+        taken = [next(iterator).label.tolist() for _ in range(step)]
+        if how == "close":
+            run.close()
+        else:
+            state = json.loads(json.dumps(run.state_dict()))
+            run = mixture(epoch=leader)
+            run.load_state_dict(state)
+        assert run.epoch == epoch
+        assert taken + labels(run) == whole, step
+        assert labels(run) == after, step
+
+
+def test_an_epoch_whose_rest_is_no_step_for_more_ranks_ends(tmp_path):
+    """A RobotLoader finds only when its iteration begins that the rest of its epoch is too short for a step of all ranks."""
+    for module in ("pyarrow", "torch"):
+        pytest.importorskip(module)
+    import robots
+
+    robots.make(tmp_path / "robots", lengths=(7, 7))
+
+    def made(rank, world):
+        robot = Loader.from_lerobot(tmp_path / "robots", 4, shard=(rank, world), last_batch="drop")
+        return Loader.mix({"robot": (robot, 0.5), "a": (source("a", shard=(rank, world)), 0.5)}, epoch="robot")
+
+    mixed = made(0, 1)
+    iterator = iter(mixed)
+    while mixed.loaders[0].state_dict()["consumed"] < 8:
+        next(iterator)
+    state = mixed.state_dict()
+    for rank in range(2):
+        mixed = made(rank, 2)
+        mixed.load_state_dict(state)
+        assert "robot" not in [mixed.source for _ in mixed]
+        assert mixed.epoch == 1
+        assert [mixed.source for _ in mixed].count("robot") == 1
+
+
 def test_mixtures_of_mixtures():
     inner = Loader.mix([(source("a"), 1), (source("b"), 1)], steps=5)
     mixed = Loader.mix([(inner, 0.5), (source("c"), 0.5)], steps=8)

@@ -95,11 +95,12 @@ class Mixture:
         begins."""
         with self._one_thread:
             self._generation += 1
-            if self._inside and not self._resumed:
-                self._next_epoch()
-                if self._leader is not None:
-                    self._running[self._leader] = None
+            left_early = self._inside and not self._resumed
             self._inside, self._resumed, self._closed = True, False, False
+            if left_early:
+                if self._leader is not None:  # not later: until it starts, the leader's state is of the epoch that was left
+                    self._start(self._leader, self._generation)
+                self._next_epoch()
             return Epoch(self, self._generation)
 
     def _take(self, generation: int) -> Any:
@@ -131,14 +132,13 @@ class Mixture:
         InvalidArgumentError if an epoch of the source has no batches."""
         for _ in range(2):
             iterator = self._running[k]
+            started = iterator is None
             if iterator is None:
-                if k == self._leader and not self._leader_goes_on():
-                    return END
-                iterator = iter(self.loaders[k])
-                if self._closed:  # another thread closed the mixture meanwhile, so the source that was just started has to be closed again
-                    _close(self.loaders[k])
-                self._check_generation(generation)
-                self._running[k] = iterator
+                iterator = self._start(k, generation)
+            if k == self._leader and self._leader_epoch is None:
+                self._leader_epoch = getattr(self.loaders[k], "epoch", None)
+            elif k == self._leader and started and not self._leader_goes_on():
+                return END
             batch = next(iterator, END)
             if batch is not END:
                 return batch
@@ -147,14 +147,20 @@ class Mixture:
                 return END
         raise InvalidArgumentError(f"Loader.mix: an epoch of source {self.names[k]} has no batches")
 
+    def _start(self, k: int, generation: int) -> Iterator[Any]:
+        """Returns a new iterator over source k: over the rest of an epoch that was restored or closed, else over a new epoch."""
+        iterator = iter(self.loaders[k])
+        if self._closed:  # another thread closed the mixture meanwhile, so the source that was just started has to be closed again
+            _close(self.loaders[k])
+        self._check_generation(generation)
+        self._running[k] = iterator
+        return iterator
+
     def _leader_goes_on(self) -> bool:
-        """Returns whether the leader's next iteration belongs to this epoch of the mixture. If the mixture was saved or closed after the leader's last batch,
-        but before the leader's end was noticed, the leader is already in its next epoch."""
+        """Returns whether the iteration that the leader has just begun belongs to this epoch of the mixture. It belongs to the next one if the mixture was
+        saved or closed after the leader's last batch, but before the leader's end was noticed."""
         assert self._leader is not None
-        now = getattr(self.loaders[self._leader], "epoch", None)
-        if self._leader_epoch is None:
-            self._leader_epoch = now
-        return now == self._leader_epoch
+        return bool(getattr(self.loaders[self._leader], "epoch", None) == self._leader_epoch)
 
     def _next_epoch(self) -> None:
         self._epoch += 1
