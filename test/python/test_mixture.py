@@ -392,6 +392,29 @@ def test_every_position_continues_over_every_kind_of_source(kinds, world):
                 assert begun + walk(second, total - position) == whole, (seed, rank, position)
 
 
+@pytest.mark.parametrize("steps", [0, 5, 13])
+def test_a_state_that_is_saved_again_at_once_continues_with_other_ranks(kinds, steps):
+    """A job may restart with other ranks and another batch size, and save before its first batch."""
+
+    def made(rank, world, batch):
+        return Loader.mix({n: (make(batch_size=batch, shard=(rank, world), seed=3), 1) for n, make in kinds.items()}, steps=40)
+
+    def rest(state, rank):
+        with made(rank, 2, 2) as mixed:
+            mixed.load_state_dict(state)
+            return [(mixed.source, names_of(batch)) for batch, _ in zip(mixed, range(14), strict=False)]
+
+    with made(0, 1, 4) as first:
+        for _ in zip(range(steps), first, strict=False):
+            pass
+        state = json.loads(json.dumps(first.state_dict()))
+    with made(1, 2, 2) as second:
+        second.load_state_dict(state)
+        again = json.loads(json.dumps(second.state_dict()))
+    for rank in range(2):
+        assert rest(again, rank) == rest(state, rank)
+
+
 @pytest.mark.parametrize(
     "change",
     [

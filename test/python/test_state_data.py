@@ -259,6 +259,24 @@ def test_a_state_of_other_data_is_refused(tmp_path, kind, where):
     close(moved)
 
 
+@pytest.mark.parametrize("where", ["begin", "inside", "between"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_state_that_is_saved_again_at_once_continues(tmp_path, kind, where):
+    loader = kind(tmp_path / "old", None)
+    state, rest = state_after(loader, where)
+    close(loader)
+    for name in ("once", "twice"):
+        loader = kind(tmp_path / name, None)
+        loader.load_state_dict(state)
+        state = json.loads(json.dumps(loader.state_dict()))
+        close(loader)
+        assert loader.state_dict() == state
+    last = kind(tmp_path / "last", None)
+    last.load_state_dict(state)
+    assert take(last, 2) == rest
+    close(last)
+
+
 def rows_of(folder, source, change):
     """Makes a Loader over three files with targets that the library does not know: floats or strings in a list, or columns of a table."""
     folder.mkdir(parents=True)

@@ -643,8 +643,9 @@ def test_resuming_reads_no_earlier_group(table, groups_read, steps):
     assert list(labels_of(third)) == parts[steps:]
 
 
+@pytest.mark.parametrize("saved_again", [False, True])
 @pytest.mark.parametrize("before, after", [(1, 2), (2, 1), (2, 3), (3, 2)])
-def test_other_numbers_of_ranks_continue(table, before, after):
+def test_other_numbers_of_ranks_continue(table, before, after, saved_again):
     def run(world, state, steps):
         taken, states = [], []
         for rank in range(world):
@@ -659,6 +660,10 @@ def test_other_numbers_of_ranks_continue(table, before, after):
         return [label for steps in taken for labels in steps for label in labels], states[0]
 
     first, state = run(before, None, 2)
+    if saved_again:  # by a job that has not taken a batch yet
+        with small_windows(table, shard=(0, after), last_batch="drop", memory=2**20) as loader:
+            loader.load_state_dict(state)
+            state = loader.state_dict()
     second, _ = run(after, state, 0)
     left = 64 - len(first) - len(second)
     assert len({*first, *second}) == len(first) + len(second) and 0 <= left < 4 * after

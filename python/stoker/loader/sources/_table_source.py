@@ -19,7 +19,7 @@ from stoker.errors import InvalidArgumentError, StateError
 from stoker.loader import _targets
 from stoker.loader._kinds import Kind
 from stoker.loader._random import mix
-from stoker.loader._saved import Facts, Saved
+from stoker.loader._saved import Saved
 from stoker.loader._spec import DatasetArguments, Spec
 from stoker.loader.batches._finish import Finish, by_value, padded
 from stoker.loader.sources._dataset import DatasetSource
@@ -160,7 +160,6 @@ class TableSource(DatasetSource):
         self._groups: tuple[int, Deal] | None = None  # window and deal of shuffle="groups"; None for other orders
         # For the epoch that a loaded state continues: its number, and the window and deal with which the saved run began it, so that its order stays the same.
         self._kept: tuple[int, int, Deal] | None = None
-        self._loaded: Facts | None = None
         super().__init__(table, arguments)
 
     def check(self, spec: Spec, own_order: bool) -> None:
@@ -200,12 +199,6 @@ class TableSource(DatasetSource):
 
     def begin(self, epoch: int, consumed: int, base: int) -> None:
         self.table.open()
-        if self._loaded is not None and self._groups is not None:
-            facts, self._loaded = self._loaded.groups, None
-            if facts is not None and consumed:
-                old = facts["kept"] if facts["kept"] is not None and facts["kept"][0] == epoch else [epoch, *facts["now"]]
-                self._kept = (epoch, old[1], Deal(old[2], old[3]))
-                self._orders = {}
         super().begin(epoch, consumed, base)
 
     def _submit(self, items: list[Item]) -> list[Future[Any]]:
@@ -296,7 +289,11 @@ class TableSource(DatasetSource):
             raise StateError(f"the state is of a Loader with {was}; this one has another: give the shuffle of the run that was saved")
         if facts.groups is not None and facts.groups["table"] != self.table.digest():
             raise StateError("the state is of a table with other files or row groups: some rows would come twice, and others never")
-        self._loaded, self._kept = facts, None
+        self._kept = None
+        if facts.groups is not None and state.pipeline is not None and state.pipeline["consumed"]:
+            kept = facts.groups["kept"]
+            window, lanes, block = kept[1:] if kept is not None and kept[0] == state.epoch else facts.groups["now"]
+            self._kept = (state.epoch, window, Deal(lanes, block))
 
     def close(self) -> None:
         super().close()
