@@ -43,7 +43,7 @@ from stoker.loader.sources._pipeline_source import PipelineSource
 from stoker.loader.sources._source import Source
 from stoker.loader.sources._stream import StreamSource
 from stoker.loader.sources._table import MEMORY, Table
-from stoker.loader.sources._table_files import tables_of
+from stoker.loader.sources._table_folders import tables_in, tables_of
 from stoker.loader.sources._table_source import TableSource
 from stoker.loader.sources._tars import TarSource, tars_of
 from stoker.loader.sources._videos import VIDEO_ENDINGS, Separated, as_images, separated_clips, wants_clips
@@ -377,7 +377,7 @@ class Loader(metaclass=BriefHelp):
         if not paths:
             raise InvalidArgumentError("Loader.from_parquet: the list of files is empty")
         if len(paths) == 1 and os.path.isdir(paths[0]):
-            paths = tables_of(paths[0]) or [os.path.join(paths[0], "*.parquet")]
+            paths = tables_in(paths[0])
         most = _numbers.size("Loader.from_parquet: memory", memory, 1)
         made = Table(paths, arguments.get("storage"), names, kinds, image, nulls, most, sound)
         return cls(made, batch_size, **arguments)

@@ -26,7 +26,7 @@ from stoker.loader.batches._finish import Finish, Finishing, Outputs, by_value
 from stoker.loader.lower._sounds import Sound, is_of_sounds, lowered
 from stoker.loader.sources._files import FileSource, from_list, table_error
 from stoker.loader.sources._source import Source
-from stoker.loader.sources._table_files import tables_of
+from stoker.loader.sources._table_folders import tables_of
 from stoker.loader.sources._tars import TarSource, checked_text, tars_of
 from stoker.loader.sources._videos import Separated, wants_clips
 from stoker.pipeline import Pipeline

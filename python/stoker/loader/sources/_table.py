@@ -33,7 +33,8 @@ from stoker.loader.sources._table_columns import (
     may_hold_files,
     values_of,
 )
-from stoker.loader.sources._table_files import NO_VALUE, TableFile, find, is_remote, partition_of, read_footers, read_group, span_of
+from stoker.loader.sources._table_files import TableFile, find, is_remote, read_footers, read_group, span_of
+from stoker.loader.sources._table_folders import NO_VALUE, partition_of
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

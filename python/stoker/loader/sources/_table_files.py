@@ -1,19 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the Parquet files of a table, reads their footers, and opens them for pyarrow. Local files are opened by path; remote ones are read in ranges through a
-Storage."""
+"""Expands patterns for Parquet files, reads the footers of these files, and opens them for pyarrow. Local files are opened by path; remote ones are read in
+ranges through a Storage."""
 
 from __future__ import annotations
 
 import io
 import os
-import re
 import time
 import weakref
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, NamedTuple
-from urllib.parse import unquote
 
 from stoker import _core
 from stoker._at_exit import library_call
@@ -26,8 +24,6 @@ from stoker.loader.sources._fetch import Threads, unfinished
 from stoker.loader.sources._table_columns import DENSE
 from stoker.loader.sources._table_kept import Kept, keep, load
 
-PARTITION = re.compile("([^=/]+)=([^/]*)")  # a folder named COLUMN=VALUE, as Hive and Spark write it
-NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _TAIL = 1 << 16  # bytes at the end of a file that are read first: they hold the footer of most files
 _GAP = 1 << 16  # ranges of a remote file with at most this many bytes between them are read together
 _MOST_FOOTER = 1 << 30  # a file that names a footer of more than this many bytes counts as damaged
@@ -71,65 +67,6 @@ class TableFile:
     @property
     def short(self) -> str:
         return self.name.rpartition("/")[2]
-
-
-def names_tables(source: Any) -> bool:
-    """Returns whether `source` is a path, URL or pattern that ends in .parquet or .pq, in capitals or not."""
-    if not isinstance(source, (str, bytes, os.PathLike)):
-        return False
-    name = os.fsdecode(source)
-    return (name.partition("?")[0] if name.startswith(("http://", "https://")) else name).lower().endswith((".parquet", ".pq"))
-
-
-def tables_of(source: Any) -> list[str] | None:
-    """Returns the names and patterns of a source's Parquet files; None for other sources. Such a source is one name, a list of names, a folder with Parquet
-    files and no folders, or a folder of partitions. Files and folders whose names begin with a dot or "_" do not count: writers keep unfinished and private
-    files there, and pyarrow and Spark leave them out, too. Raises UnsupportedError if the folder has a log that says which of its files count."""
-    if names_tables(source) and not os.path.isdir(os.fsdecode(source)):
-        return [os.fsdecode(source)]
-    if isinstance(source, (list, tuple)) and source and all(map(names_tables, source)):
-        return [os.fsdecode(s) for s in source]
-    if isinstance(source, (str, os.PathLike)) and os.path.isdir(source):
-        folder = os.fspath(source)
-        try:
-            with os.scandir(folder) as entries:
-                found = sorted((e.name, e.is_dir()) for e in entries)
-        except OSError:
-            return None
-        _refuse_logs(folder, [name for name, is_dir in found if is_dir])
-        found = [(name, is_dir) for name, is_dir in found if not name.startswith((".", "_"))]
-        files = [os.path.join(folder, name) for name, is_dir in found if not is_dir and names_tables(name)]
-        folders = [name for name, is_dir in found if is_dir]
-        if not files and folders and all(PARTITION.fullmatch(name) for name in folders):
-            return [file for name in folders for file in tables_of(os.path.join(folder, name)) or ()] or None
-        if folders and not files and all(tables_of(os.path.join(folder, name)) is not None for name in folders):
-            raise InvalidArgumentError(
-                f"{folder}: its folders hold Parquet files, and are not named COLUMN=VALUE, as partitions are: give one of them, as "
-                f"{os.path.join(folder, folders[0])}, or a pattern, as {os.path.join(folder, '*', '*.parquet')}"
-            )
-        return files if files and not folders else None
-    return None
-
-
-def _refuse_logs(folder: str, inside: Collection[str]) -> None:
-    """Raises UnsupportedError for the folder of a table whose log says which files count: rows of files that the log has removed would be read, too. inside:
-    the names of the folder's folders."""
-    if "_delta_log" in inside:
-        raise UnsupportedError(
-            f"{folder}: it is a Delta table, and only its log (_delta_log) says which of its files count: give these files, as "
-            f"Loader(DeltaTable({folder!r}).file_uris(), ...) of the package deltalake"
-        )
-    if ".hoodie" in inside:
-        raise UnsupportedError(
-            f"{folder}: it is a Hudi table, and only its log (.hoodie) says which of its files count: give a list of these files"
-        )
-
-
-def partition_of(name: str) -> dict[str, str]:
-    """Returns a dict from columns to values that the file's folders define, as in `year=2024/city=Bern/part-0.parquet`."""
-    path = name.partition("?")[0] if name.startswith(("http://", "https://")) else name
-    found = [PARTITION.fullmatch(folder) for folder in path.split("/")[:-1]]
-    return {unquote(m[1]): unquote(m[2]) for m in found if m is not None}
 
 
 class Listed(NamedTuple):

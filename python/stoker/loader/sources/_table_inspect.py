@@ -9,7 +9,7 @@ from typing import Any
 from stoker.loader.sources._command import shown, storage_of
 from stoker.loader.sources._inspect import count_text, operands, print_facts
 from stoker.loader.sources._table import inspect
-from stoker.loader.sources._table_files import names_tables, tables_of
+from stoker.loader.sources._table_folders import is_table, names_tables, tables_of
 
 _BECOMES = {
     "image": "an image",
@@ -24,18 +24,20 @@ _BECOMES = {
 
 
 def asked(arguments: Sequence[str]) -> tuple[list[str], dict[str, Any]] | None:
-    """Returns the files that `stoker inspect FILE.parquet ...` names, or, if it names one folder, the files that a Loader would read there as a table; and the
-    options. Returns None for other commands. arguments: the arguments after `inspect`."""
+    """Returns the paths and options of `stoker inspect FILE.parquet ...`, or of `stoker inspect FOLDER` if a Loader would read the folder as a table. Returns
+    None for other commands. arguments: the arguments after `inspect`."""
     paths, options = operands(arguments)
-    if len(paths) == 1:
-        tables = tables_of(paths[0])
-        return (tables, options) if tables is not None else None
-    return (paths, options) if paths and all(map(names_tables, paths)) else None
+    tables = is_table(paths[0]) if len(paths) == 1 else paths and all(map(names_tables, paths))
+    return (paths, options) if tables else None
 
 
 def main(paths: Sequence[str], options: dict[str, Any]) -> int:
     """Prints facts about tables, as text or JSON. Returns the exit status, as print_facts does."""
-    return print_facts(lambda: inspect(paths, storage_of(options)), _lines, "json" in options)
+    return print_facts(lambda: inspect(_files(paths), storage_of(options)), _lines, "json" in options)
+
+
+def _files(paths: Sequence[str]) -> Sequence[str]:
+    return (tables_of(paths[0]) or paths) if len(paths) == 1 else paths
 
 
 def _size(n: int) -> str:

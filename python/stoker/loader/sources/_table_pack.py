@@ -24,7 +24,7 @@ from stoker._storage import common
 from stoker.errors import CorruptError, InvalidArgumentError, StokerError
 from stoker.loader.sources._command import STORAGE_FLAGS, STORAGE_TEXTS, UsageError, parse, put, say, storage_of, whole
 from stoker.loader.sources._fetch import Threads, unfinished
-from stoker.loader.sources._table_files import names_tables, tables_of
+from stoker.loader.sources._table_folders import is_table, names_tables
 from stoker.loader.sources._table_members import Plan, Sample, null_notes, plan_of, samples
 from stoker.loader.sources._table_rows import Part, Rows, is_saved, rows_of
 
@@ -58,7 +58,7 @@ def asked(arguments: Sequence[str]) -> bool:
 def _is_table(source: str) -> bool:
     if names_tables(source) or source.startswith("hf://"):
         return True
-    return os.path.isdir(source) and (is_saved(source) or tables_of(source) is not None)
+    return os.path.isdir(source) and (is_saved(source) or is_table(source))
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -15,7 +15,8 @@ from stoker import _files
 from stoker._storage import Storage
 from stoker.errors import CorruptError, InvalidArgumentError, ReadError
 from stoker.loader.sources._table import features_of, partitions_of, with_partitions
-from stoker.loader.sources._table_files import find, parquet, read_footers, read_group, tables_of
+from stoker.loader.sources._table_files import find, parquet, read_footers, read_group
+from stoker.loader.sources._table_folders import tables_of
 
 _SCHEMA, _DICTIONARY, _BATCH = 1, 2, 3  # kinds of messages of an Arrow stream
 _END = b"\xff\xff\xff\xff\0\0\0\0"  # the end of an Arrow stream; pyarrow does not require it, but files of `datasets` have it

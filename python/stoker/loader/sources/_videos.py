@@ -16,7 +16,7 @@ from stoker.errors import InvalidArgumentError
 from stoker.loader.lower import Image
 from stoker.loader.sources._files import FileSource, from_list
 from stoker.loader.sources._source import Source
-from stoker.loader.sources._table_files import tables_of
+from stoker.loader.sources._table_folders import tables_of
 from stoker.loader.sources._tars import TarSource, tars_of
 
 if TYPE_CHECKING:

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds the Parquet files of a table: in a source that the user gives, in folders, and in folders of partitions."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Sequence
+from typing import Any
+from urllib.parse import unquote
+
+from stoker._files import open_binary
+from stoker.errors import InvalidArgumentError, ReadError, StokerError, UnsupportedError
+
+PARTITION = re.compile("([^=/]+)=([^/]*)")  # a folder named COLUMN=VALUE, as Hive and Spark write it
+NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+_OTHER_ENDING = re.compile(r"\.(?!parq$)[a-z]\w*$", re.IGNORECASE)  # the ending of a file that is taken for no Parquet file
+_MAGIC = b"PAR1"  # the first bytes of a Parquet file
+
+
+def names_tables(source: Any) -> bool:
+    """Returns whether `source` is a path, URL or pattern that ends in .parquet or .pq, in capitals or not."""
+    if not isinstance(source, (str, bytes, os.PathLike)):
+        return False
+    name = os.fsdecode(source)
+    return (name.partition("?")[0] if name.startswith(("http://", "https://")) else name).lower().endswith((".parquet", ".pq"))
+
+
+def tables_of(source: Any) -> list[str] | None:
+    """Returns the names and patterns of a source's Parquet files; None for other sources. Such a source is one name, a list of names, a folder with Parquet
+    files and no folders, or a folder of partitions. Files and folders whose names begin with a dot or "_" do not count: writers keep unfinished and private
+    files there, and pyarrow and Spark leave them out, too. Raises UnsupportedError if the folder has a log that says which of its files count, and
+    InvalidArgumentError or ReadError if some files or partitions of a table would be left out."""
+    if names_tables(source) and not os.path.isdir(os.fsdecode(source)):
+        return [os.fsdecode(source)]
+    if isinstance(source, (list, tuple)) and source and all(map(names_tables, source)):
+        return [os.fsdecode(s) for s in source]
+    if isinstance(source, (str, os.PathLike)) and os.path.isdir(source):
+        folder = os.fspath(source)
+        try:
+            names, folders = _inside(folder)
+        except ReadError:
+            return None
+        return _tables_in(folder, names, folders) or None
+    return None
+
+
+def tables_in(folder: str) -> list[str]:
+    """Returns the names and patterns of the Parquet files in a folder that the user calls a table. Unlike for tables_of, the folder may hold other folders, such
+    as one of images whose paths are in a column. Raises InvalidArgumentError if these folders hold more Parquet files."""
+    found = tables_of(folder)
+    if found is not None:
+        return found
+    names, folders = _inside(folder)
+    more = next((f for f in folders if is_table(os.path.join(folder, f))), None)
+    if more is not None and any(map(names_tables, names)):
+        raise InvalidArgumentError(
+            f"{folder}: it holds Parquet files, and so does its folder {more}: give a list of the files that make the table, or a pattern, as "
+            f"{os.path.join(folder, '*.parquet')}"
+        )
+    return [os.path.join(folder, "*.parquet")]
+
+
+def is_table(source: Any) -> bool:
+    """Returns whether a source is a table. This includes a table that tables_of refuses, so that the caller shows that error to the user."""
+    try:
+        return tables_of(source) is not None
+    except StokerError:
+        return True
+
+
+def _inside(folder: str) -> tuple[list[str], list[str]]:
+    """Returns the sorted names of a folder's files and of its folders, without names that begin with a dot or "_". Raises UnsupportedError for a folder with a
+    log of its files."""
+    try:
+        with os.scandir(folder) as entries:
+            found = sorted((e.name, e.is_dir()) for e in entries)
+    except OSError as e:
+        raise ReadError(f"{folder}: {e.strerror or e}") from e
+    _refuse_logs(folder, [name for name, is_dir in found if is_dir])
+    found = [(name, is_dir) for name, is_dir in found if not name.startswith((".", "_"))]
+    return [name for name, is_dir in found if not is_dir], [name for name, is_dir in found if is_dir]
+
+
+def _paths(folder: str, names: Sequence[str]) -> list[str]:
+    return [os.path.join(folder, name) for name in names]
+
+
+def _tables_in(folder: str, names: Sequence[str], folders: Sequence[str]) -> list[str] | None:
+    """Returns the Parquet files of a folder: [] if it is empty, and None if it holds something else than Parquet files or partitions. names, folders: the
+    result of _inside(folder). Raises an error if only some partitions can be read."""
+    if not names and not folders:
+        return []
+    files = _paths(folder, [name for name in names if names_tables(name)])
+    if files and not folders:
+        _refuse_other_names(folder, names)
+        return files
+    if files or not folders:
+        return None
+    if not all(map(PARTITION.fullmatch, folders)):
+        if all(map(tables_of, _paths(folder, folders))):
+            raise InvalidArgumentError(
+                f"{folder}: its folders hold Parquet files, and are not named COLUMN=VALUE, as partitions are: give one of them, as "
+                f"{os.path.join(folder, folders[0])}, or a pattern, as {os.path.join(folder, '*', '*.parquet')}"
+            )
+        return None
+    parts = {part: _tables_in(part, *_inside(part)) for part in _paths(folder, folders)}
+    files = [file for found in parts.values() for file in found or ()]
+    unclear = next((part for part, found in parts.items() if found is None), None)
+    if not files:
+        return None if unclear is not None else []
+    if unclear is not None:
+        raise InvalidArgumentError(
+            f"{unclear}: other partitions of this table hold Parquet files, and this one holds other files, or files and folders, so that its rows would be "
+            "left out: give Loader.from_parquet a pattern or a list of the files that make the table"
+        )
+    _refuse_other_names(folder, names)
+    return files
+
+
+def _refuse_other_names(folder: str, names: Sequence[str]) -> None:
+    """Raises InvalidArgumentError if a folder of a table also holds Parquet files whose names do not end in .parquet, as Hive's 000000_0. Opens only files
+    whose names have no ending or an uncommon one: a table may lie next to many images."""
+    for path in _paths(folder, [name for name in names if not names_tables(name) and not _OTHER_ENDING.search(name)]):
+        try:
+            with open_binary(path) as file:
+                begin = file.read(len(_MAGIC))
+        except OSError:
+            continue  # a broken link or a FIFO
+        if begin == _MAGIC:
+            raise InvalidArgumentError(
+                f"{path}: it is a Parquet file whose name does not end in .parquet, next to others whose names do, so that its rows would be left out: rename "
+                "it, or give Loader.from_parquet a list of the files that make the table"
+            )
+
+
+def _refuse_logs(folder: str, inside: Collection[str]) -> None:
+    """Raises UnsupportedError for the folder of a table whose log says which files count: rows of files that the log has removed would be read, too. inside:
+    the names of the folder's folders."""
+    if "_delta_log" in inside:
+        raise UnsupportedError(
+            f"{folder}: it is a Delta table, and only its log (_delta_log) says which of its files count: give these files, as "
+            f"Loader(DeltaTable({folder!r}).file_uris(), ...) of the package deltalake"
+        )
+    if ".hoodie" in inside:
+        raise UnsupportedError(
+            f"{folder}: it is a Hudi table, and only its log (.hoodie) says which of its files count: give a list of these files"
+        )
+
+
+def partition_of(name: str) -> dict[str, str]:
+    """Returns a dict from columns to values that the file's folders define, as in `year=2024/city=Bern/part-0.parquet`."""
+    path = name.partition("?")[0] if name.startswith(("http://", "https://")) else name
+    found = [PARTITION.fullmatch(folder) for folder in path.split("/")[:-1]]
+    return {unquote(m[1]): unquote(m[2]) for m in found if m is not None}

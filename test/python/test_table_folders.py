@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Folders of Parquet files: a Loader reads the rows that pyarrow.dataset reads, or names the part that it would leave out."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+from stoker import Loader
+from stoker.errors import InvalidArgumentError, ReadError
+from tables import write
+
+# Files of a table besides y=1/a.parquet, and what the error names; None: as pyarrow, the Loader reads all rows, or leaves the files out.
+BESIDES = {
+    "files and a folder": (["y=2/a.parquet", "y=2/z=5/a.parquet"], "y=2"),
+    "another ending": (["y=2/a.parq"], "y=2"),
+    "no ending": (["y=2/000000_0"], "y=2"),
+    "deeper": (["y=2/z=1/a.parquet", "y=2/z=2/000000_0"], "y=2/z=2"),
+    "all unclear below": (["y=2/z=1/000000_0", "y=2/z=2/000000_0"], "y=2"),
+    "an empty folder in it": (["y=2/z/"], "y=2"),
+    "tables in it": (["y=2/z/a.parquet", "y=3/a.parquet"], "y=2"),
+    "no ending, next to a table": (["y=1/000000_0"], "y=1/000000_0"),
+    "another ending, next to partitions": (["b.PARQ"], "b.PARQ"),
+    "empty": (["y=2/"], None),
+    "empty partitions": (["y=2/z=1/", "y=3/a.parquet"], None),
+    "hidden": (["y=2/_temporary/a.parquet", "y=2/.a.parquet", "y=2/_SUCCESS"], None),
+    "complete": (["y=2/z=1/a.parquet", "y=2/z=2/a.parquet", "y=3/a.parquet", "README.md", "LICENSE"], None),
+}
+
+
+@pytest.mark.parametrize("besides", list(BESIDES))
+@pytest.mark.parametrize("make", [Loader, Loader.from_parquet])
+def test_no_partition_is_left_out_silently(tmp_path, make, besides):
+    import pyarrow.dataset
+
+    files, named = BESIDES[besides]
+    write(tmp_path / "y=1/a.parquet", {"x": [0]})
+    for number, file in enumerate(files, 1):
+        if file.endswith("/"):
+            (tmp_path / file).mkdir(parents=True)
+        elif file in ("README.md", "LICENSE"):
+            (tmp_path / file).write_text("a text")
+        else:
+            write(tmp_path / file, {"x": [number]})
+    found = pyarrow.dataset.dataset(str(tmp_path), exclude_invalid_files=True, format="parquet").to_table().column("x").to_pylist()
+    if named is None:
+        assert [x for b in make(tmp_path, 1, fields=("x",)) for x in b.x.tolist()] == sorted(found)
+        return
+    with pytest.raises(InvalidArgumentError, match=re.escape(f"{tmp_path / named}: ") + ".*(give Loader.from_parquet a|give one of them)"):
+        make(tmp_path, 1)
+    every = [file for file in tmp_path.rglob("*") if file.is_file()]  # the list that the error asks for
+    assert sorted(x for b in Loader.from_parquet(every, 1, fields=("x",)) for x in b.x.tolist()) == sorted(found)
+
+
+def test_partitions_that_cannot_be_listed_are_named(tmp_path):
+    write(tmp_path / "y=1/a.parquet", {"x": [0]})
+    (tmp_path / "y=2").symlink_to(".")  # a loop
+    with pytest.raises(ReadError, match="y=2/y=2: Too many levels of symbolic links"):
+        Loader(tmp_path, 1)
+
+
+def test_a_table_and_folders_of_more_tables_are_not_mixed(tmp_path):
+    write(tmp_path / "a.parquet", {"x": [1]})
+    (tmp_path / "images").mkdir()
+    (tmp_path / "images" / "x.jpg").touch()
+    assert [b.x.tolist() for b in Loader.from_parquet(tmp_path, 1)] == [[1]]
+    write(tmp_path / "more/y=1/a.parquet", {"x": [2]})
+    with pytest.raises(InvalidArgumentError, match="it holds Parquet files, and so does its folder more: give a list"):
+        Loader.from_parquet(tmp_path, 1)
+
+
+@pytest.mark.parametrize("command", ["inspect", "pack"])
+def test_commands_name_the_partition_that_is_unclear(tmp_path, command):
+    write(tmp_path / "in/y=1/a.parquet", {"x": [0]})
+    write(tmp_path / "in/y=2/000000_0", {"x": [0]})
+    more = ["-o", str(tmp_path / "out")] if command == "pack" else []
+    done = subprocess.run(
+        [sys.executable, "-m", "stoker", command, str(tmp_path / "in"), *more], capture_output=True, text=True, timeout=120
+    )
+    assert (done.returncode, done.stdout) == (1, "") and done.stderr.startswith(f"stoker {command}: {tmp_path}/in/y=2: other partitions")
