@@ -196,6 +196,85 @@ def test_a_state_that_was_loaded_before_accelerate_rebuilds_the_loader(accelerat
     assert [batch.tolist() for batch in again] == [batch.tolist() for batch in iterator]
 
 
+class Shard(torch.utils.data.BatchSampler):
+    """A batch sampler around another one, like those of Accelerate."""
+
+    def __init__(self, batch_sampler, skip=0):
+        self.batch_sampler, self.skip = batch_sampler, skip
+
+    def __iter__(self):
+        return itertools.islice(self.batch_sampler, self.skip, None)
+
+    def __len__(self):
+        return len(self.batch_sampler) - self.skip
+
+
+def prepared(module, loader, around=lambda sampler: sampler):
+    """Makes another loader like Accelerate's prepare()."""
+    assert not getattr(loader, "_is_accelerate_prepared", False)
+    kept = {name: getattr(loader, name) for name in ("num_workers", "collate_fn", "generator")}
+    if isinstance(loader.dataset, torch.utils.data.IterableDataset):
+        return module.DataLoader(loader.dataset, batch_sampler=None, batch_size=loader.batch_size, drop_last=loader.drop_last, **kept)
+    return module.DataLoader(loader.dataset, batch_sampler=around(loader.batch_sampler), **kept)
+
+
+class Numbers(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        return iter(range(20))
+
+
+@pytest.mark.parametrize("around", [lambda sampler: sampler, Shard], ids=["one rank", "two ranks"])
+@pytest.mark.parametrize("order", list(itertools.permutations(["train", "valid", "plain"])), ids="-".join)
+@pytest.mark.parametrize("make", [lambda: list(range(20)), Numbers], ids=["list", "stream"])
+def test_accelerate_rebuilds_each_of_several_loaders_over_one_data_set(accelerates, make, order, around):
+    """Each new loader has the class, the arguments and the loaded state of the one from which it was made, and of no other one."""
+    dataset = make()
+    train = stoker.DataLoader(dataset, 4, snapshot_every_n_steps=3)
+    iterator = iter(train)
+    next(iterator), next(iterator)
+    state = train.state_dict()
+    train = stoker.DataLoader(dataset, 4, snapshot_every_n_steps=3)
+    train.load_state_dict(state)
+    loaders = {"train": train, "valid": stoker.DataLoader(dataset, 4), "plain": torch.utils.data.DataLoader(dataset, 4)}
+    made = {name: prepared(accelerates, loaders[name], around) for name in order}
+    assert {name: type(loader) for name, loader in made.items()} == {name: type(loader) for name, loader in loaders.items()}
+    assert (made["train"].snapshot_every_n_steps, made["valid"].snapshot_every_n_steps) == (3, 1)
+    whole = [[*range(k, k + 4)] for k in range(0, 20, 4)]
+    assert {name: [batch.tolist() for batch in made[name]] for name in order} == {"train": whole[2:], "valid": whole, "plain": whole}
+
+
+def test_accelerate_skips_batches_of_a_loader_that_was_resumed(accelerates):
+    """A loader of which Accelerate skips batches does not get a state that was loaded before prepare()."""
+    dataset = list(range(20))
+    train = stoker.DataLoader(dataset, 4, snapshot_every_n_steps=3)
+    iterator = iter(train)
+    next(iterator), next(iterator)
+    state = train.state_dict()
+    train = stoker.DataLoader(dataset, 4, snapshot_every_n_steps=3)
+    train.load_state_dict(state)
+    rebuilt = prepared(accelerates, train)
+    assert len(list(rebuilt)) == 3
+    rest = accelerates.DataLoader(dataset, batch_sampler=Shard(rebuilt.batch_sampler, 4), num_workers=0)
+    assert type(rest) is stoker.DataLoader and rest.snapshot_every_n_steps == 3
+    assert [batch.tolist() for batch in rest] == [[16, 17, 18, 19]]
+
+
+def test_accelerate_prepares_several_loaders_over_one_data_set():
+    accelerate = pytest.importorskip("accelerate")
+    accelerator = accelerate.Accelerator(cpu=True)
+    dataset = list(range(20))
+    train = stoker.DataLoader(dataset, 4)
+    iterator = iter(train)
+    next(iterator), next(iterator)
+    state = train.state_dict()
+    train, valid, plain = stoker.DataLoader(dataset, 4), stoker.DataLoader(dataset, 4), torch.utils.data.DataLoader(dataset, 4)
+    train.load_state_dict(state)
+    made = accelerator.prepare(valid, train, plain)
+    assert [len(list(loader)) for loader in made] == [5, 3, 5]
+    assert [type(loader.base_dataloader) for loader in made] == [stoker.DataLoader, stoker.DataLoader, torch.utils.data.DataLoader]
+    assert [len(list(accelerate.skip_first_batches(loader, 2))) for loader in made] == [3, 3, 3]
+
+
 @pytest.mark.parametrize("value", [2**31, 2**32, 2**63, 10**30])
 @pytest.mark.parametrize(
     ("arguments", "said"),

@@ -103,11 +103,12 @@ class DataLoader(TorchDataLoader[_T]):
         _accelerate.expect(self)
         return False
 
-    def _rebuilt(self, *arguments: Any, **named: Any) -> Any:
-        """Makes a DataLoader of this class with other arguments, and passes it the state that was loaded into this one, if any."""
+    def _rebuilt(self, with_state: bool, *arguments: Any, **named: Any) -> Any:
+        """Makes a DataLoader of this class with other arguments. with_state: whether it gets the state that was loaded into this one, if any."""
         made = type(self)(*arguments, **{"snapshot_every_n_steps": self.snapshot_every_n_steps, **named})
-        if self._stoker_resume is not None:
+        if with_state and self._stoker_resume is not None:
             made.load_state_dict(self._stoker_resume)
+        _accelerate.know(made)
         return made
 
     # ---- iteration ----

@@ -81,12 +81,12 @@ class StokerDataLoader(DataLoader[Any]):
         self.loader = loader
         # DataLoader.__setattr__ refuses these names, because torch's iterators depend on them. No such iterator runs here, but frameworks read the attributes.
         vars(self).update(batch_size=loader.batch_size, drop_last=loader.drop_last, sampler=loader.sampler)
-        _accelerate.expect(self)
+        _accelerate.know(self, own_data=True)
 
     @property
     def _is_accelerate_prepared(self) -> bool:
         """Returns True, so that Accelerate's prepare() returns this object unchanged. prepare() reads this attribute, and sets it."""
-        _accelerate.expect(self)
+        _accelerate.know(self, own_data=True)
         return True
 
     @_is_accelerate_prepared.setter
@@ -105,7 +105,7 @@ class StokerDataLoader(DataLoader[Any]):
         return reported(self, self.loader, self.loader._begin())
 
     def __len__(self) -> int:
-        _accelerate.expect(self)
+        _accelerate.know(self, own_data=True)
         return len(self.loader)
 
     def explain(self) -> str:
