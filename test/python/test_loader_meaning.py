@@ -748,6 +748,32 @@ def test_what_a_dataloader_has(tree):
             Loader(batch_size=4, **arguments)
 
 
+@pytest.mark.parametrize("wrap", [lambda loader: loader, lambda loader: loader.as_dataloader()], ids=["Loader", "as_dataloader"])
+@pytest.mark.parametrize("sampler", [None, [*range(20, 0, -1)]], ids=["shuffle", "ids"])
+def test_the_epoch_that_a_loop_left_may_be_set_again(tree, wrap, sampler):
+    """Evaluation on a part of the data calls set_epoch() with the same number each time."""
+
+    def made():
+        return Loader(tree, 4, transforms=SMALL, shuffle=sampler is None, sampler=sampler, seed=3, fields=("index",))
+
+    def ids(loader, most=None):
+        return [batch.index.tolist() for batch in itertools.islice(loader, most)]
+
+    whole = made()
+    epochs = [ids(whole) for _ in range(3)]
+    loader = wrap(made())
+    for epoch in (0, 0, 1, 1, 1, 2, 0):
+        loader.set_epoch(epoch)
+        assert ids(loader, 2) == epochs[epoch][:2]
+    state = loader.state_dict()
+    loader = wrap(made())
+    loader.load_state_dict(state)
+    loader.set_epoch(0)  # a trainer that continues a run calls this, and must not lose the position
+    assert ids(loader, 1) == epochs[0][2:3]
+    loader.set_epoch(0)
+    assert ids(loader) == epochs[0]
+
+
 def test_a_list_of_ids_as_sampler(tree):
     loader = Loader(tree, 2, transforms=SMALL, sampler=[5, 1, 1, 20], fields=("index",))
     for _ in range(2):

@@ -240,6 +240,29 @@ def test_what_is_refused():
         mixture(steps=4).set_epoch(3)
 
 
+@pytest.mark.parametrize("ends", [{"steps": 6}, {"epoch": "b"}])
+def test_set_epoch_after_a_loop_was_left(ends):
+    """set_epoch() takes the epoch of the next iteration. A mixture cannot go back to the start of the epoch that the loop has begun, and says so."""
+    mixed = mixture(**ends)
+    for epoch in range(3):
+        mixed.set_epoch(epoch)
+        iterator = iter(mixed)
+        mixed.set_epoch(epoch)  # Lightning calls it here when it continues a run
+        next(iterator), next(iterator)
+        with pytest.raises(
+            StateError, match=rf"set_epoch\({epoch}\).* in epoch {epoch}, which the loop has begun.* next one is epoch {epoch + 1}"
+        ):
+            mixed.set_epoch(epoch)
+    state = mixed.state_dict()
+    mixed = mixture(**ends)
+    mixed.load_state_dict(state)
+    mixed.set_epoch(2)
+    iterator = iter(mixed)
+    mixed.set_epoch(2)
+    next(iterator)
+    assert (mixed.epoch, mixed.step) == (2, 3)
+
+
 def test_numbers_of_numpy_and_torch():
     torch = pytest.importorskip("torch")
     a, b = source("a"), source("b")

@@ -2,6 +2,7 @@
 """Robot data sets in LeRobot's format give the samples that LeRobot defines, even after a resume and on several ranks."""
 
 import copy
+import itertools
 import json
 import os
 import pickle
@@ -137,6 +138,25 @@ def test_every_frame_once_and_states_continue(tmp_path, shuffle):
         second.load_state_dict(json.loads(json.dumps(first.state_dict())))
         rest = indices(second)
         assert begun + rest == epochs[0] if taken < 5 else rest == epochs[1]
+
+
+def test_the_epoch_that_a_loop_left_may_be_set_again(tmp_path):
+    make(tmp_path)
+    whole = Loader.from_lerobot(tmp_path, 5, shuffle=True, seed=2)
+    epochs = [indices(whole) for _ in range(2)]
+    loader = Loader.from_lerobot(tmp_path, 5, shuffle=True, seed=2)
+    for epoch in (0, 0, 1, 1, 0):
+        loader.set_epoch(epoch)
+        assert indices(itertools.islice(loader, 2)) == epochs[epoch][:2]
+    state = loader.state_dict()
+    loader = Loader.from_lerobot(tmp_path, 5, shuffle=True, seed=2)
+    loader.load_state_dict(state)
+    loader.set_epoch(0)  # a trainer that continues a run calls this, and must not lose the position
+    iterator = iter(loader)
+    loader.set_epoch(0)  # Lightning calls it here
+    assert indices(itertools.islice(iterator, 1)) == epochs[0][2:3]
+    loader.set_epoch(0)
+    assert indices(loader) == epochs[0]
 
 
 def test_a_thread_in_an_earlier_epoch_does_not_change_the_order(tmp_path):

@@ -65,6 +65,7 @@ class Mixture:
         )
         self._resumed = self._closed = False
         self._generation = 0
+        self._first = 0  # the step with which this iteration began
         self._last: int | None = None
         self._one_thread = OneThread("mixture")
 
@@ -101,6 +102,7 @@ class Mixture:
                 if self._leader is not None:  # not later: until it starts, the leader's state is of the epoch that was left
                     self._start(self._leader, self._generation)
                 self._next_epoch()
+            self._first = self._step
             return Epoch(self, self._generation)
 
     def _take(self, generation: int) -> Any:
@@ -305,11 +307,14 @@ class Mixture:
         return all(abs(share * total - n) <= largest for share, n in zip(self.shares, taken, strict=True))
 
     def set_epoch(self, epoch: int) -> None:
-        """Does nothing for the current epoch. Raises StateError for others: a mixture goes through its epochs in order."""
-        if epoch != self._epoch:
-            raise StateError(
-                f"set_epoch({epoch!r}): a mixture goes through its epochs in order, and is in epoch {self._epoch}; load_state_dict goes elsewhere"
-            )
+        """Does nothing for the epoch of the next iteration. Raises StateError for others: a mixture goes through its epochs in order."""
+        begun = self._inside and not self._resumed and self._step > self._first
+        if epoch == self._epoch + begun:
+            return
+        left = f", which the loop has begun, so that its next one is epoch {self._epoch + 1}" if begun else ""
+        raise StateError(
+            f"set_epoch({epoch!r}): a mixture goes through its epochs in order, and is in epoch {self._epoch}{left}; load_state_dict goes elsewhere"
+        )
 
     def close(self) -> None:
         """Closes all sources. state_dict() returns the same as before, and a new iteration continues from that position."""

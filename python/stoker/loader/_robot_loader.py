@@ -80,6 +80,7 @@ class RobotLoader:
         # The epoch, and the position after its last batch that was taken. They are one tuple, so that other threads read both at once.
         self._at = (0, 0)
         self._inside = self._resumed = False
+        self._first = 0  # the value of _done with which this iteration began
         self._order: tuple[tuple[int, int], Any] | None = None  # (seed, epoch), and the ids of that epoch in order
         self._generation = 0
         self._one_thread = OneThread()
@@ -161,6 +162,7 @@ class RobotLoader:
         if self._resumed and not self._has_step(self._done):
             self._at = (self._epoch + 1, 0)
         self._inside, self._resumed = True, False
+        self._first = self._done
         return Epoch(_Ahead(self), self._generation)
 
     def _end_epoch(self, generation: int) -> None:
@@ -227,9 +229,10 @@ class RobotLoader:
         self._resumed, self._inside = True, True
 
     def set_epoch(self, epoch: int) -> None:
-        """Sets the epoch of the next iteration. Raises InvalidArgumentError unless it is a whole number of at least 0."""
+        """Sets the epoch of the next iteration, which begins at the epoch's start, or continues from the state if a state of this epoch was just loaded. Raises
+        InvalidArgumentError unless it is a whole number of at least 0."""
         epoch = _numbers.whole("set_epoch: an epoch", epoch, 0, MOST_EPOCHS - 1)
-        if epoch != self._epoch:
+        if epoch != self._epoch or (self._inside and not self._resumed and self._done > self._first):
             self._generation += 1
             self._at, self._inside, self._resumed = (epoch, 0), False, False
 

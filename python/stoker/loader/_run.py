@@ -244,7 +244,7 @@ class Run:
 
     def begin(self) -> None:
         """Begins an iteration over the rest of a restored epoch, or over a new epoch. If the loop left an epoch early, ends that epoch first."""
-        if self.inside and self.step:
+        if self.has_begun:
             self._leave()
         if not self.inside and self.resumed is None and self.source.resized():
             self._drop()
@@ -253,6 +253,11 @@ class Run:
         self.source.let_begin(self.epoch)
         self.inside = True
         self.ready()
+
+    @property
+    def has_begun(self) -> bool:
+        """Returns whether this iteration has given a batch. The next iteration then begins the next epoch."""
+        return self.inside and self.step > 0
 
     def _leave(self) -> None:
         self.changed = False
