@@ -98,6 +98,7 @@ def test_forms_of_columns(tmp_path, rng):
         "time": pa.array([1, 2, None], pa.timestamp("us", "Europe/Paris")),
         "box": pa.array([[0.1, 2], [], None], pa.list_(pa.float64())),
         "grid": pa.array([[[1, 2], [3, 4]]] * 3, pa.list_(pa.list_(pa.uint8(), 2), 2)),
+        "boxes": pa.array([[[1, 2, 3, 4]], [], []], pa.list_(pa.list_(pa.float32(), 4))),
         "raw bytes": pa.array([b"\0\1", b"", None]),
         "kind": pa.array(["u", "v", "u"]).dictionary_encode(),
         "big": pa.array(["x", "y", "z"], pa.large_string()),
@@ -111,14 +112,15 @@ def test_forms_of_columns(tmp_path, rng):
     assert json.loads(first.pop("json")) == {"a": [1, None]}
     assert (first.pop("cls"), found["000000001.cls"], first.pop("flag.json"), first.pop("time.json")) == (b"3", b"-1", b"true", b"1")
     assert [json.loads(found[f"00000000{i}.score.json"]) for i in range(3)] == numbers.tolist()
-    box, grid = (np.load(io.BytesIO(first.pop(f"{name}.npy"))) for name in ("box", "grid"))
+    box, grid, boxes = (np.load(io.BytesIO(first.pop(f"{name}.npy"))) for name in ("box", "grid", "boxes"))
     assert box.dtype == np.float64 and box.tolist() == [0.1, 2] and grid.dtype == np.uint8 and grid.tolist() == [[1, 2], [3, 4]]
     assert np.load(io.BytesIO(found["000000001.box.npy"])).shape == (0,)
+    assert boxes.shape == (1, 4) and np.load(io.BytesIO(found["000000001.boxes.npy"])).shape == (0, 4)
     assert first.pop("raw_bytes.bin") == b"\0\1" and found["000000001.raw_bytes.bin"] == b""
     del first["jpg"], first["score.json"]
     assert not first
     assert {n.partition(".")[2] for n in found if n.startswith("000000002.")} == {
-        *("jpg", "mask.xyz", "txt", "score.json", "grid.npy", "kind.txt", "big.txt")
+        *("jpg", "mask.xyz", "txt", "score.json", "grid.npy", "boxes.npy", "kind.txt", "big.txt")
     }
     for name in ("mask", "txt", "json", "cls", "flag", "time", "box", "raw bytes"):
         assert f"column '{name}': 1 of the rows have no value" in done.stderr, name

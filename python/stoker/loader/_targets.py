@@ -166,7 +166,7 @@ class Target:
             self.like = self.like or "str"
             return value if self.like == "str" else self._differs("str")
         made = self._array(value)
-        if self.width and made.shape == (0,):
+        if self.width and made.shape in ((0,), (0, 0)):  # a table whose lists of coordinates may have any length gives (0, 0)
             made = made.reshape(0, self.width)
         dtype, without_rows = _name(made.dtype), bool(made.shape) and made.shape[0] == 0
         if not self.like and not without_rows:  # a value without rows, such as [], has no type

@@ -286,10 +286,11 @@ def _numbers(array: Any, dtype: str) -> Values:
 
 
 def _arrays(array: Any, dtype: str) -> Values:
-    """Returns a function from a row of a column of lists of numbers to the row's array, or None for a null. Lists may be nested. The function raises an error
-    if the lists inside of a row differ in length."""
+    """Returns a function from a row of a column of lists of numbers to the row's array, or None for a null. Lists may be nested. An empty list becomes an array
+    with the extents of the column's type, 0 for lists of any length. The function raises an error if the lists inside of a row differ in length."""
     import numpy as np
 
+    empty = (0, *(max(n, 0) for n in _extents(array.type)[1:]))
     ends, nulls, inner = _list_of(array)
     if hasattr(inner.type, "value_type") and _dtype(plain_type(inner.type)) == "":
         deeper = _arrays(inner, dtype)
@@ -306,7 +307,7 @@ def _arrays(array: Any, dtype: str) -> Values:
                     f"its lists have different lengths, {lengths}, so that they are no tensor: write each one as a struct, such as {{'points': [...]}}, which "
                     "batches hold as Python objects, or as one list with a column of lengths"
                 )
-            return np.stack(rows) if rows else np.zeros((0, 0), dtype)
+            return np.stack(rows) if rows else np.zeros(empty, dtype)
 
         return nested
     numbers, missing = _flat(inner, dtype), _nulls(inner)
@@ -320,6 +321,17 @@ def _arrays(array: Any, dtype: str) -> Values:
         return numbers.made[ends[row] : ends[row + 1]]
 
     return value
+
+
+def _extents(type: Any) -> list[int]:
+    """Returns the length of the lists in each dimension of a type of nested lists, -1 for lists of any length."""
+    import pyarrow.types as t
+
+    type, found = plain_type(type), []
+    while hasattr(type, "value_type"):
+        found.append(type.list_size if t.is_fixed_size_list(type) else -1)
+        type = plain_type(type.value_type)
+    return found
 
 
 def _list_of(array: Any) -> tuple[Any, Any, Any]:
@@ -396,14 +408,9 @@ def _fitting(given: Any, dtype: str) -> Any:
 def _filling_list(value: Any, column: Column) -> Any:
     """Returns the user's list that replaces nulls as an array; None if it does not fit the column."""
     import numpy as np
-    import pyarrow.types as t
 
     made = np.asarray(value)
-    type, extents = plain_type(column.type), []
-    while hasattr(type, "value_type"):
-        extents.append(type.list_size if t.is_fixed_size_list(type) else -1)
-        type = plain_type(type.value_type)
-    extents = list(column.shape) or extents
+    extents = list(column.shape) or _extents(column.type)
     if made.ndim != len(extents) or any(want not in (-1, n) for want, n in zip(extents, made.shape, strict=True)):
         return None
     return _fitting(made, column.dtype)
