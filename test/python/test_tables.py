@@ -720,7 +720,7 @@ def test_memory_is_bounded(tmp_path, rng, monkeypatch):
 
     write_table(tmp_path, rng, (120,), 10)
     one = _table.Table([f"{tmp_path}/*.parquet"]).group_bytes(0)
-    most, real = [0], _table.Table._keep
+    most, real = [0], _table.Table._end_read
 
     def spy(self, group, size):
         real(self, group, size)
@@ -728,7 +728,7 @@ def test_memory_is_bounded(tmp_path, rng, monkeypatch):
         most[0] = max(most[0], sum(held) + size)
         assert self._kept_bytes == sum(self._sizes.values())
 
-    monkeypatch.setattr(_table.Table, "_keep", spy)
+    monkeypatch.setattr(_table.Table, "_end_read", spy)
     loader = small_windows(tmp_path, memory=6 * one)
     assert sorted(all_labels(loader)) == list(range(120)) and most[0] <= 8 * one
 
@@ -1149,7 +1149,7 @@ def test_long_values_that_rows_repeat_are_kept_once(tmp_path, rng, form):
     table = importlib.import_module("stoker.loader.sources._table").Table(
         [str(tmp_path / "t.parquet")], names=("v", "label"), kinds={}, image=image
     )
-    group = table._read(0)
+    group = table._made(0)
     assert group.bytes < 8 * REPEATED
     for row in (0, 1, 2, 399):
         found = group.values["v"](row)

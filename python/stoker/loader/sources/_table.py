@@ -64,6 +64,8 @@ class Group:
         for c in columns:
             try:
                 self.values[c.name] = values_of(c, table.column(c.name))
+            except MemoryError:
+                raise
             except Exception as e:
                 e.add_note(f"in column {c.name}")
                 raise CorruptError(f"column {c.name}: {e}") from e
@@ -106,6 +108,7 @@ class Table:
             self.starts.append(self.starts[-1] + n)
         self._bytes: dict[int, int] = {}  # results of group_bytes, by group number
         self._kept: dict[int, Future[Group]] = {}  # by group number: groups in memory, being read, or waiting to be read
+        self._failed: dict[int, Future[Group]] = {}  # by group number: reads that failed, with their errors
         self._sizes: OrderedDict[int, int] = OrderedDict()  # bytes of each group in memory, the least recently used one first
         self._kept_bytes = 0  # sum of _sizes
         self._busy = 0  # sum of _reading_bytes of the groups that are being read, or wait for a thread
@@ -358,16 +361,25 @@ class Table:
         return f"{file.name}[row group {number}, row {row - self.starts[group]}]"
 
     def want(self, groups: Iterable[int], ahead: Iterable[int] = ()) -> None:
-        """Starts to read those groups that are not in memory, in this order, and marks the others as recently used. ahead: groups that are needed later. Such
-        a group is read when it fits into `memory` after groups that are not pinned were dropped, or when memory holds only groups of this call. Ignores groups
-        that are too large."""
+        """Starts to read those groups that are not in memory, in this order, and marks the others as recently used. Reads a group again if its last read failed,
+        unless its data are damaged. ahead: groups that are needed later. Such a group is read when it fits into `memory` after groups that are not pinned were
+        dropped, or when memory holds only groups of this call. Ignores groups that are too large."""
         needed = [g for g in groups if not self._is_too_large(g)]
         for group in needed:
+            self._forget_failure(group)
             self._future(group)
         with self._lock:
             self._needed = frozenset(needed)
             self._ahead.update(dict.fromkeys(g for g in ahead if g not in self._kept and not self._is_too_large(g)))
         self._read_ahead()
+
+    def _forget_failure(self, group: int) -> None:
+        """Lets the next _future() read a group again if its last read failed, for example because the store could not be reached for a while. Damaged data stay
+        damaged, so they are not read again."""
+        with self._lock:
+            failed = self._failed.get(group)
+            if failed is not None and failed.done() and not isinstance(failed.exception(), CorruptError):
+                del self._failed[group]
 
     def pin(self, groups: frozenset[int]) -> None:
         """Keeps these groups, instead of those of the last call, in memory even if they take more than `memory`. A group that is dropped too early would have
@@ -393,11 +405,13 @@ class Table:
         return 2 * self.group_bytes(group)
 
     def _future(self, group: int) -> Future[Group]:
+        """Returns the future of a group in memory, and starts to read the group if needed. If its last read failed, returns the future with the error: the rows
+        of a batch whose read failed are asked for one by one, and must not each repeat the read."""
         with self._lock:
             if self._closed:  # a thread of the Loader may still call this after close(), and must not start threads again
                 raise StateError("the Loader was closed")
             self._ahead.pop(group, None)
-            found = self._kept.get(group)
+            found = self._kept.get(group) or self._failed.get(group)
             if found is None:
                 if self._threads is None:
                     self._threads = Threads(8 if any(is_remote(f.name) for f in self.files) else 2)
@@ -408,6 +422,17 @@ class Table:
             return found
 
     def _read(self, group: int) -> Group:
+        """Reads a group, and starts further reads for which there is memory now."""
+        try:
+            made = self._made(group)
+        except BaseException:
+            self._end_read(group, None)
+            raise
+        self._end_read(group, made.bytes)
+        self._read_ahead()
+        return made
+
+    def _made(self, group: int) -> Group:
         file, number = self.groups[group]
         large = _READ_SHARE * self.group_bytes(group) > self.memory and not is_remote(file.name)
         try:
@@ -419,17 +444,17 @@ class Table:
                 made.values[name] = functools.partial(_constant, values[file.name])
         except CorruptError as e:
             raise e if file.name in str(e) else CorruptError(f"{file.name}: row group {number}: {e}") from e
-        finally:
-            with self._lock:
-                self._busy = max(0, self._busy - self._reading_bytes(group))  # close() may have set it to 0
-        self._keep(group, made.bytes)
-        self._read_ahead()
         return made
 
-    def _keep(self, group: int, size: int) -> None:
-        """Counts a group that was read, and drops the least recently used groups until the rest fit into `memory`. Never drops this group or pinned ones."""
+    def _end_read(self, group: int, size: int | None) -> None:
+        """Counts a group that was read, and drops the least recently used groups until the rest fit into `memory`. Never drops this group or pinned ones. size:
+        the group's bytes in memory; None: the read failed."""
         with self._lock:
+            self._busy = max(0, self._busy - self._reading_bytes(group))  # close() may have set it to 0
             if group not in self._kept:  # the table was closed meanwhile
+                return
+            if size is None:
+                self._failed[group] = self._kept.pop(group)
                 return
             self._sizes[group] = size
             self._kept_bytes += size
@@ -504,6 +529,7 @@ class Table:
             self._closed = True
             threads, self._threads = self._threads, None
             self._kept.clear()
+            self._failed.clear()
             self._sizes.clear()
             self._ahead.clear()
             self._kept_bytes = self._busy = 0

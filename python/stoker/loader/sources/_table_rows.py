@@ -212,6 +212,8 @@ class _Stream:
             try:
                 made = pa.Table.from_batches([reader.read_next_batch()]).select(list(columns))
                 made.validate(full=True)
+            except MemoryError:  # ArrowMemoryError is an ArrowException as well
+                raise
             except (pa.ArrowException, KeyError, OSError, StopIteration) as e:
                 raise CorruptError(f"{self.name}{detail}: {e}: the file is damaged") from e
         if made.num_rows != rows:
@@ -228,6 +230,8 @@ class _Stream:
             raise ReadError(f"{self.name}{detail}: the file was cut while it was packed")
         try:
             return pa.ipc.open_stream(b"".join([*messages, _END]), options=pa.ipc.IpcReadOptions(use_threads=False))
+        except MemoryError:
+            raise
         except (pa.ArrowException, OSError) as e:
             raise CorruptError(f"{self.name}{detail}: {e}: the file is damaged") from e
 
