@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads of the row groups of a table: reads that fail are repeated."""
+"""Reads of the row groups of a table: reads that fail are repeated, and reads that outlive close() are not counted."""
+
+import threading
 
 import pytest
 from stoker import Loader
@@ -83,3 +85,32 @@ def test_a_lack_of_memory_for_a_saved_data_set_is_no_damage(tmp_path, monkeypatc
     monkeypatch.setattr(pa.ipc, "open_stream", fail)
     with pytest.raises(MemoryError, match="malloc"):
         stream.read(0, ["k"])
+
+
+def test_reads_that_outlive_close_are_not_counted(path, monkeypatch):
+    """A table that is opened again while reads of its earlier opening still run counts its own reads only."""
+    begun, may_end, real = threading.Semaphore(0), threading.Event(), _table.read_group
+
+    def read(*arguments):
+        begun.release()
+        assert may_end.wait(60)
+        return real(*arguments)
+
+    monkeypatch.setattr(_table, "read_group", read)
+    table, before, old = _table.Table([str(path)]), set(threading.enumerate()), set()
+    for _ in range(3):
+        table.open()
+        table.want([0, 1])
+        assert all(begun.acquire(timeout=60) for _ in range(2))
+        old = set(threading.enumerate()) - before
+        table.close()
+    table.open()
+    table.want([0, 1])
+    may_end.set()
+    for thread in old:
+        thread.join(60)
+    assert [row["image"] for row in table.many([0, 10])] == [0, 10]
+    assert table._busy == 0
+    assert table._kept_bytes == sum(table._sizes.values()) == sum(table._kept[g].result().bytes for g in (0, 1))
+    table.close()
+    assert not table._kept and table._kept_bytes == 0

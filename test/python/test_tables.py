@@ -722,8 +722,8 @@ def test_memory_is_bounded(tmp_path, rng, monkeypatch):
     one = _table.Table([f"{tmp_path}/*.parquet"]).group_bytes(0)
     most, real = [0], _table.Table._end_read
 
-    def spy(self, group, size):
-        real(self, group, size)
+    def spy(self, group, opening, size):
+        real(self, group, opening, size)
         held = [f.result().bytes for f in list(self._kept.values()) if f.done() and f.exception() is None]
         most[0] = max(most[0], sum(held) + size)
         assert self._kept_bytes == sum(self._sizes.values())

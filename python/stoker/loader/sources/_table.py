@@ -119,6 +119,7 @@ class Table:
         self._large_reads = threading.Lock()  # held while a large group is read
         self._threads: Threads | None = None
         self._closed = False
+        self._opening = 0  # number of calls of close(): a read that began before the last call is not counted
 
     # ---- columns ----
 
@@ -416,19 +417,19 @@ class Table:
                 if self._threads is None:
                     self._threads = Threads(8 if any(is_remote(f.name) for f in self.files) else 2)
                 self._busy += self._reading_bytes(group)
-                found = self._kept[group] = self._threads.submit(self._read, group)
+                found = self._kept[group] = self._threads.submit(self._read, group, self._opening)
             elif group in self._sizes:
                 self._sizes.move_to_end(group)
             return found
 
-    def _read(self, group: int) -> Group:
-        """Reads a group, and starts further reads for which there is memory now."""
+    def _read(self, group: int, opening: int) -> Group:
+        """Reads a group, and starts further reads for which there is memory now. opening: the value of `_opening` when this read was requested."""
         try:
             made = self._made(group)
         except BaseException:
-            self._end_read(group, None)
+            self._end_read(group, opening, None)
             raise
-        self._end_read(group, made.bytes)
+        self._end_read(group, opening, made.bytes)
         self._read_ahead()
         return made
 
@@ -446,13 +447,13 @@ class Table:
             raise e if file.name in str(e) else CorruptError(f"{file.name}: row group {number}: {e}") from e
         return made
 
-    def _end_read(self, group: int, size: int | None) -> None:
+    def _end_read(self, group: int, opening: int, size: int | None) -> None:
         """Counts a group that was read, and drops the least recently used groups until the rest fit into `memory`. Never drops this group or pinned ones. size:
         the group's bytes in memory; None: the read failed."""
         with self._lock:
-            self._busy = max(0, self._busy - self._reading_bytes(group))  # close() may have set it to 0
-            if group not in self._kept:  # the table was closed meanwhile
+            if opening != self._opening:  # the table was closed meanwhile
                 return
+            self._busy -= self._reading_bytes(group)
             if size is None:
                 self._failed[group] = self._kept.pop(group)
                 return
@@ -527,6 +528,7 @@ class Table:
     def close(self) -> None:
         with self._lock:
             self._closed = True
+            self._opening += 1
             threads, self._threads = self._threads, None
             self._kept.clear()
             self._failed.clear()
