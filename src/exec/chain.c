@@ -5,6 +5,7 @@
 #include "exec/device.h"
 #include "exec/fetch.h"
 #include "exec/resident.h"
+#include "op/video/clip.h"
 
 static enum stk_status run_single(const struct stk_chain_run *run, int32_t index, struct stk_error *err)
 {
@@ -89,6 +90,12 @@ static void count_videos(struct stk_pipeline *p, struct stk_video_tally *t)
 	*t = (struct stk_video_tally){0};
 }
 
+void stk__worker_end_sample(struct stk_exec_worker *w)
+{
+	stk__video_tool_forget(w->tools.video);
+	stk__arena_reset(&w->arena);
+}
+
 enum stk_status stk__chain_run(struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_record *r, const struct stk_chain *chain,
 	int32_t level, int32_t index, int32_t sample, struct stk_error *err)
 {
@@ -130,7 +137,7 @@ enum stk_status stk__chain_run(struct stk_pipeline *p, struct stk_exec_worker *w
 		s = over_limit(&w->arena, err);
 	if (w->tools.videos.frames || w->tools.videos.packets)
 		count_videos(p, &w->tools.videos);
-	stk__arena_reset(&w->arena);
+	stk__worker_end_sample(w);
 	atomic_store_explicit(&w->scratch_peak, w->arena.peak, memory_order_relaxed);
 	return s;
 }

@@ -13,6 +13,8 @@
 
 enum stk_status stk__chain_run(struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_record *r, const struct stk_chain *chain,
 	int32_t level, int32_t index, int32_t sample, struct stk_error *err);
+/* Ends a sample's use of the worker: frees its scratch memory, and drops the index of its video. */
+void stk__worker_end_sample(struct stk_exec_worker *w);
 /* Runs the gather of `node`: the part of an operator that needs all samples of the batch at once. *blamed: set to the index of the sample that caused a
  * failure, or -1. */
 enum stk_status stk__gather_run(

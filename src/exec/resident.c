@@ -98,7 +98,7 @@ static bool evaluate_all(struct plan *plan)
 			if (ok)
 				memcpy(plan->tables[t] + (size_t)id * bytes, w->values[value].data, bytes);
 		}
-		stk__arena_reset(&w->arena);
+		stk__worker_end_sample(w);
 	}
 	return ok;
 }
@@ -267,7 +267,7 @@ static bool find_images(struct plan *plan)
 		for (int32_t v = 0; v < plan->d->n_views && ok; v++)
 			ok = plan->run.worker->values[plan->images[v]].data == plan->base &&
 			     plan->d->views[v].batch.image_bytes == (int64_t)plan->image_bytes;
-		stk__arena_reset(&plan->run.worker->arena);
+		stk__worker_end_sample(plan->run.worker);
 		if (ok)
 			return true;
 	}
@@ -285,7 +285,7 @@ static bool find_all(struct plan *plan)
 		int32_t value = g->slot_values[k];
 		ok = plan->known[g->values[value].node] ? add_table(plan, value) : add_view(plan, value);
 	}
-	stk__arena_reset(&plan->run.worker->arena);
+	stk__worker_end_sample(plan->run.worker);
 	return ok && plan->d->n_views && find_images(plan) && evaluate_all(plan);
 }
 

@@ -54,6 +54,14 @@ def frames_of(path, numbers, fill=0):
     return np.stack([whole[n] if n >= 0 else np.full_like(whole[0], fill) for n in numbers])
 
 
+def can_decode(video, frame):
+    try:
+        video[frame]
+    except stoker.StokerError:
+        return False
+    return True
+
+
 @pytest.mark.parametrize("reader", ["experimental", "plain"])
 @pytest.mark.parametrize(("length", "stride", "step"), [(5, 1, -1), (4, 3, -1), (8, 2, 5), (1, 1, -1), (50, 1, -1)])
 def test_clips_hold_their_frames(pair, reader, length, stride, step):
@@ -331,6 +339,36 @@ def test_operators_after_a_reader_take_its_sequences(pair):
         and np.array(cut[1]).shape == (3, 3, 32, 32)
         and np.array(clip[0]).shape == (3, 144, 176, 3)
     )
+
+
+def test_a_replaced_video_is_decoded_with_its_own_index(tmp_path):
+    """The files have equal sizes, so that a replacement's bytes lie where those of the damaged file lay."""
+    paths = [tmp_path / f"{k}.ts" for k in range(2)]
+    for k, path in enumerate(paths):
+        videos.ffmpeg("-f lavfi -i testsrc2=size=128x96:rate=25:duration=1 -vf", f"hue=h={100 * k}", "-c:v mpeg2video -q:v 4", path)
+    empty = b"\x47\x1f\xff\x10" + bytes(184)
+    size = max(path.stat().st_size for path in paths) // 188
+    for path in paths:
+        path.write_bytes(path.read_bytes() + empty * (size - path.stat().st_size // 188))
+    data, at = bytearray(paths[0].read_bytes()), size // 2 * 188
+    data[at : at + 188] = empty
+    paths[0].write_bytes(data)
+    damaged, whole = stoker.VideoDecoder(paths[0]), stoker.VideoDecoder(paths[1], dimension_order="NHWC")
+    bad = next(i for i in range(len(damaged)) if not can_decode(damaged, i))
+
+    @pipeline_def(batch_size=1, num_threads=1, device_id=None, on_error="replace", max_errors=100)
+    def define():
+        data, frame = fn.readers.file(files=[str(path) for path in paths], labels=[bad, 2])
+        data = fn.cat(data, data[:0])  # moves the bytes to the worker's own memory, where each sample's begin at the same address
+        return fn.decoders.video(data, frames=frame), frame
+
+    pipe = define()
+    pipe.build()
+    for _ in range(2):
+        clip, frame = pipe.run()
+        assert np.array(frame[0]).item() == 2
+        np.testing.assert_array_equal(np.array(clip[0])[0], whole[2].numpy())
+    assert len(pipe.bad_samples()) == 1
 
 
 def test_a_damaged_clip_follows_on_error(clips, tmp_path):

@@ -13,9 +13,23 @@ struct stk_video_tool {
 	struct stk_video_index *index; /* index of the video in memory that was opened last */
 	const uint8_t *data;
 	size_t size;
-	/* epoch and position of the sample to which the bytes belong, since another sample's bytes may later lie at the same address */
-	struct stk_place place;
 };
+
+/* Ends the use of the index, whose video's bytes may change or move from now on. */
+static void drop_index(struct stk_video_tool *t)
+{
+	stk__video_decoder_forget(t->decoder);
+	if (t->gpu)
+		stk__video_gpu_forget(t->gpu);
+	stk__video_index_destroy(t->index);
+	t->index = NULL;
+}
+
+void stk__video_tool_forget(struct stk_video_tool *t)
+{
+	if (t && t->index)
+		drop_index(t);
+}
 
 void stk__video_tool_destroy(struct stk_video_tool *t)
 {
@@ -46,15 +60,9 @@ enum stk_status stk__clip_index(
 	enum stk_status s = find_tool(call, &t, err);
 	if (s)
 		return s;
-	const bool same = t->index && t->data == data && t->size == size && t->place.epoch == call->place.epoch &&
-			  t->place.position == call->place.position;
-	if (!same) {
+	if (!t->index || t->data != data || t->size != size) {
 		const struct stk_media_input in = {.size = (int64_t)size, .data = data};
-		stk__video_decoder_forget(t->decoder);
-		if (t->gpu)
-			stk__video_gpu_forget(t->gpu);
-		stk__video_index_destroy(t->index);
-		t->index = NULL;
+		drop_index(t);
 		if ((s = stk__video_index_create(&in, -1, &t->index, err)))
 			return s;
 		if (!stk__arena_charge(call->tools->arena, stk__video_index_memory(t->index))) { /* released when the sample's chain ends */
@@ -64,7 +72,6 @@ enum stk_status stk__clip_index(
 		}
 		t->data = data;
 		t->size = size;
-		t->place = call->place;
 	}
 	*out = t->index;
 	return STK_OK;

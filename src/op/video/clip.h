@@ -20,8 +20,10 @@ int64_t stk__clip_continue(int64_t i, int64_t frames, enum stk_clip_pad pad);
 /* A worker's decoders of videos, made at the first use. */
 struct stk_video_tool;
 void stk__video_tool_destroy(struct stk_video_tool *t); /* accepts NULL */
+/* Drops the index that stk__clip_index has made. Call it when a sample's chain ends: after that, other bytes may lie at the same address. Accepts NULL. */
+void stk__video_tool_forget(struct stk_video_tool *t);
 
-/* Sets *out to the index of the video in data[0 .. size - 1]. The index is valid until the worker calls this for another sample or with other bytes. */
+/* Sets *out to the index of the video in data[0 .. size - 1]. The index is valid until the sample's chain ends, or the worker calls this with other bytes. */
 STK_MUST_USE enum stk_status stk__clip_index(
 	const struct stk_call *call, const uint8_t *data, size_t size, const struct stk_video_index **out, struct stk_error *err);
 
