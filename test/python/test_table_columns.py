@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from stoker import Loader
 from stoker import transforms as T
+from stoker.errors import InvalidArgumentError
 from tables import jpeg, pa, write
 
 FIXED, FREE = pa.list_(pa.list_(pa.float32(), 4)), pa.list_(pa.list_(pa.float32()))
@@ -57,3 +58,41 @@ def test_ragged_batches_take_empty_lists_of_lists(tmp_path):
     path = write(tmp_path / "t.parquet", {"x": pa.array(BOXES, FIXED)})
     (batch,) = Loader(path, 4, fields={"x": None}, ragged="x")
     assert batch.x.tensor.shape == (4, 2, 4) and batch.x.sample_sizes.tolist() == [0, 1, 0, 2]
+
+
+def tensors(values, outer, permutation=None):
+    """Returns an Arrow array of tensors, or of lists of tensors. values: an array of the tensors. outer: the offsets of the lists, the innermost ones first."""
+    type = pa.fixed_shape_tensor(pa.from_numpy_dtype(values.dtype), values.shape[1:], permutation=permutation)
+    flat = pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), values[0].size)
+    made = pa.ExtensionArray.from_storage(type, flat)
+    for offsets in outer:
+        made = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), made)
+    return made
+
+
+def test_lists_of_tensors_keep_the_tensors_shape(tmp_path, rng):
+    values = rng.normal(size=(6, 2, 3)).astype(np.float32)
+    one = tensors(values, [[0, 2, 2, 6]])
+    two = tensors(values, [[0, 1, 2, 3, 4, 5, 6], [0, 2, 2, 6]])
+    path = write(tmp_path / "t.parquet", {"one": one, "two": two}, 2)
+    (batch,) = Loader(path, 3, fields={"one": list, "two": list})
+    wanted = [values[:2], values[:0], values[2:]]
+    assert all(np.array_equal(a.numpy(), b) for a, b in zip(batch.one, wanted, strict=True))
+    assert [tuple(v.shape) for v in batch.two] == [(2, 1, 2, 3), (0, 0, 2, 3), (4, 1, 2, 3)]
+    assert np.array_equal(batch.two[2].numpy()[:, 0], values[2:])
+    fill = np.ones((1, 2, 3), np.float32)
+    rows = pa.ListArray.from_arrays(pa.array([0, None, 6], pa.int32()), tensors(values, []))
+    filled = Loader.from_parquet(write(tmp_path / "n.parquet", {"x": rows}), 2, fields={"x": list}, nulls={"x": fill})
+    assert [tuple(v.shape) for b in filled for v in b.x] == [(6, 2, 3), (1, 2, 3)]
+    with pytest.raises(InvalidArgumentError, match=r"nulls\['x'\]"):
+        Loader.from_parquet(tmp_path / "n.parquet", 2, fields={"x": list}, nulls={"x": fill.reshape(1, 6)})
+
+
+@pytest.mark.parametrize("outer", [[], [[0, 2, 6]]], ids=["tensors", "lists of tensors"])
+def test_permuted_tensors_are_refused(tmp_path, rng, outer):
+    values = rng.integers(0, 9, (6, 2, 3))
+    path = write(tmp_path / "t.parquet", {"grid": tensors(values, outer, [1, 0]), "x": [1] * len(outer[0][1:] if outer else values)})
+    with pytest.raises(InvalidArgumentError, match=r"the column 'grid' holds .* no form in a batch"):
+        Loader(path, 2, fields=("grid",))
+    same = write(tmp_path / "s.parquet", {"grid": tensors(values, outer, [0, 1])})
+    assert np.array_equal(np.concatenate([v for b in Loader(same, 1, fields={"grid": list}) for v in b.grid]).ravel(), values.ravel())

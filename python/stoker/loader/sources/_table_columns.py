@@ -25,7 +25,7 @@ class Column:
     type: Any  # pyarrow's type
     kind: str  # one of the constants above
     dtype: str = ""  # element type of this column in a batch; "" unless kind is NUMBER or ARRAY
-    shape: tuple[int, ...] = ()  # extents of a row's array for Arrow's fixed_shape_tensor; () for other types
+    shape: tuple[int, ...] = ()  # extents of Arrow's fixed_shape_tensor, which are a row's last extents; () for other types
 
 
 class NullError(ValueError):
@@ -46,13 +46,14 @@ def column_of(name: str, type: Any, is_image: bool) -> Column | None:
         return Column(name, type, TEXT)
     if dtype := _dtype(plain):
         return Column(name, type, NUMBER, dtype)
-    inner = plain
-    while t.is_list(inner) or t.is_large_list(inner) or t.is_fixed_size_list(inner):
-        inner = plain_type(inner.value_type)
-    if inner is not plain and (dtype := _dtype(inner)):
-        if getattr(type, "permutation", None) not in (None, [*range(len(getattr(type, "shape", ())))]):
-            return None  # the values of a row lie in memory in another order than its dimensions
-        return Column(name, type, ARRAY, dtype, tuple(getattr(type, "shape", ())))
+    levels = [type]
+    while t.is_list(inner := plain_type(levels[-1])) or t.is_large_list(inner) or t.is_fixed_size_list(inner):
+        levels.append(inner.value_type)
+    if len(levels) > 1 and (dtype := _dtype(inner)):
+        tensor = levels[-2]  # fixed_shape_tensor is a list of numbers with a shape
+        if getattr(tensor, "permutation", None) not in (None, [*range(len(getattr(tensor, "shape", ())))]):
+            return None  # the values of a tensor lie in memory in another order than its dimensions
+        return Column(name, type, ARRAY, dtype, tuple(getattr(tensor, "shape", ())))
     return Column(name, type, OBJECT) if _is_plain_data(plain) else None
 
 
@@ -156,7 +157,7 @@ def _values(column: Column, array: Any) -> Values:
         return _numbers(array, column.dtype)
     if column.kind == ARRAY:
         values = _arrays(array, column.dtype)
-        return values if not column.shape else lambda row: None if (value := values(row)) is None else value.reshape(column.shape)
+        return values if not column.shape else lambda row: None if (value := values(row)) is None else value.reshape(value.shape[:-1] + column.shape)
     return lambda row: None if (value := array[row].as_py()) is None else json.dumps(value)
 
 
@@ -410,7 +411,9 @@ def _filling_list(value: Any, column: Column) -> Any:
     import numpy as np
 
     made = np.asarray(value)
-    extents = list(column.shape) or _extents(column.type)
+    extents = _extents(column.type)
+    if column.shape:
+        extents[-1:] = column.shape
     if made.ndim != len(extents) or any(want not in (-1, n) for want, n in zip(extents, made.shape, strict=True)):
         return None
     return _fitting(made, column.dtype)
