@@ -947,7 +947,7 @@ def _known_source(source: Any, split: str, storage: Any, arguments: DatasetArgum
     if tables is not None:
         source = Table(tables, storage, arguments.names, arguments.kinds, sound=arguments.main if arguments.sound is not None else None)
     if isinstance(source, Table):
-        if arguments.sound is not None:
+        if arguments.sound is not None and arguments.sound.audio.rate is None:
             arguments.sound.take_rate(source.rate)
         return source, None
     tars = tars_of(source)

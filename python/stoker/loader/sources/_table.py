@@ -33,6 +33,7 @@ from stoker.loader.sources._table_columns import (
     may_hold_files,
     values_of,
 )
+from stoker.loader.sources._table_features import features_of, other_classes
 from stoker.loader.sources._table_files import TableFile, find, is_remote, read_footers, read_group, span_of
 from stoker.loader.sources._table_folders import NO_VALUE, partition_of
 
@@ -177,6 +178,7 @@ class Table:
             )
         for f in self.files[1:]:
             self._check_schema(f)
+        self._check_classes()
         self._check_folders()
 
     def _check_folders(self) -> None:
@@ -212,6 +214,15 @@ class Table:
                     f"{file.name}: the column '{column.name}' holds {found}, and in {first.name} {column.type}: write the file again with that type, or give "
                     "the two kinds of files to Loaders of their own"
                 )
+
+    def _check_classes(self) -> None:
+        """Raises InvalidArgumentError if a label stands for other classes in one file than in another."""
+        differs = other_classes(((f.name, f.schema) for f in self.files), [c.name for c in self.columns])
+        if differs is not None:
+            raise InvalidArgumentError(
+                f"{differs}: write the files again with the same classes in one order, give the two kinds of files to Loaders of their own, or leave the "
+                "column out of fields"
+            )
 
     def check_fields(self, names: Collection[str], kinds: Collection[str]) -> None:
         """Raises InvalidArgumentError if the user's names of fields include the column of images, but neither the name that it has in batches nor a kind for
@@ -295,7 +306,19 @@ class Table:
 
     @property
     def rate(self) -> Any:
-        """Returns the rate in Hz to which `datasets` resamples the sounds of this table; None if the table's metadata has no rate."""
+        """Returns the rate in Hz to which `datasets` resamples the sounds of this table; None if the table's metadata has no rate. Raises
+        InvalidArgumentError if the files have different rates."""
+        rates: dict[str, str] = {}
+        for f in self.files:
+            feature = features_of(f.schema).get(self.image, {})
+            if feature.get("_type") == "Audio":
+                rates.setdefault(str(feature.get("sampling_rate")), f.name)
+        if len(rates) > 1:
+            (rate, first), (other, file) = list(rates.items())[:2]
+            raise InvalidArgumentError(
+                f"{file}: the sounds of the column '{self.image}' have the rate {other} in Hz, and in {first} {rate}: fields={{...: Audio(rate=...)}} names "
+                "one for all files"
+            )
         return self.features.get(self.image, {}).get("sampling_rate")
 
     @property
@@ -591,15 +614,6 @@ def with_partitions(schema: Any, partitions: Mapping[str, Mapping[str, Any]]) ->
     return schema
 
 
-def features_of(schema: Any) -> dict[str, Any]:
-    """Returns a dict from columns to the features that `datasets` wrote into the schema; {} if there are none."""
-    try:
-        found = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
-    except (KeyError, ValueError, TypeError, RecursionError):
-        return {}
-    return {n: f for n, f in found.items() if isinstance(f, dict)} if isinstance(found, dict) else {}
-
-
 def inspect(patterns: Sequence[str], storage: Storage | None = None) -> dict[str, Any]:
     """Returns facts about a table for `stoker inspect`. Sizes are in bytes; the size of a column is its compressed size in all files."""
     store = storage or common()
@@ -626,5 +640,5 @@ def inspect(patterns: Sequence[str], storage: Storage | None = None) -> dict[str
         "groups": len(groups),
         "group_rows": [min((g.num_rows for g in groups), default=0), max((g.num_rows for g in groups), default=0)],
         "columns": columns,
-        "alike": all(f.schema.equals(schema) for f in files),
+        "alike": all(f.schema.equals(schema) for f in files) and other_classes(((f.name, f.schema) for f in files), schema.names) is None,
     }

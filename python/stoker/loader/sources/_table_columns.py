@@ -157,7 +157,11 @@ def _values(column: Column, array: Any) -> Values:
         return _numbers(array, column.dtype)
     if column.kind == ARRAY:
         values = _arrays(array, column.dtype)
-        return values if not column.shape else lambda row: None if (value := values(row)) is None else value.reshape(value.shape[:-1] + column.shape)
+        return (
+            values
+            if not column.shape
+            else lambda row: None if (value := values(row)) is None else value.reshape(value.shape[:-1] + column.shape)
+        )
     return lambda row: None if (value := array[row].as_py()) is None else json.dumps(value)
 
 

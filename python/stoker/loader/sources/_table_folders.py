@@ -46,8 +46,8 @@ def tables_of(source: Any) -> list[str] | None:
 
 
 def tables_in(folder: str) -> list[str]:
-    """Returns the names and patterns of the Parquet files in a folder that the user calls a table. Unlike for tables_of, the folder may hold other folders, such
-    as one of images whose paths are in a column. Raises InvalidArgumentError if these folders hold more Parquet files."""
+    """Returns the names and patterns of the Parquet files in a folder that the user calls a table. Unlike for tables_of, the folder may hold other folders,
+    such as one of images whose paths are in a column. Raises InvalidArgumentError if these folders hold more Parquet files."""
     found = tables_of(folder)
     if found is not None:
         return found

@@ -56,7 +56,7 @@ def _lines(facts: dict[str, Any]) -> list[str]:
     of = f"{rows} row" if rows == "1" else f"{rows} rows"
     lines = [f"{count_text(facts['rows'], 'row')} in {files} ({_size(facts['bytes'])}), {groups} of {of}"]
     if not facts["alike"]:
-        lines.append("the files differ in their columns or types: a Loader refuses columns that differ")
+        lines.append("the files differ in their columns, types or classes: a Loader refuses columns that differ")
     names = [shown(c["name"]) for c in facts["columns"]]
     width = max(map(len, names), default=0)
     for name, c in zip(names, facts["columns"], strict=True):

@@ -14,7 +14,8 @@ from typing import Any, BinaryIO
 from stoker import _files
 from stoker._storage import Storage
 from stoker.errors import CorruptError, InvalidArgumentError, ReadError
-from stoker.loader.sources._table import features_of, partitions_of, with_partitions
+from stoker.loader.sources._table import partitions_of, with_partitions
+from stoker.loader.sources._table_features import features_of, other_classes
 from stoker.loader.sources._table_files import find, parquet, read_footers, read_group
 from stoker.loader.sources._table_folders import tables_of
 
@@ -65,7 +66,16 @@ def rows_of(sources: Sequence[str], storage: Storage, named: Collection[str] = (
     return _parquet(names, storage, named)
 
 
-def _alike(name: str, schema: Any, first: str, wanted: Any) -> None:
+def _alike(files: Sequence[tuple[str, Any]]) -> None:
+    """Raises InvalidArgumentError unless all files have the columns of the first one, with their types and classes. files: names and schemas."""
+    for name, schema in files[1:]:
+        _has_columns(name, schema, *files[0])
+    differs = other_classes(files, files[0][1].names if files else ())
+    if differs is not None:
+        raise InvalidArgumentError(f"{differs}: pack the two kinds of files separately")
+
+
+def _has_columns(name: str, schema: Any, first: str, wanted: Any) -> None:
     """Raises InvalidArgumentError unless file `name` has exactly the columns `wanted` of file `first`, with their types. schema: the schema of file `name`."""
     for field in wanted:
         at = schema.get_field_index(field.name)
@@ -84,8 +94,7 @@ def _alike(name: str, schema: Any, first: str, wanted: Any) -> None:
 
 def _parquet(patterns: Sequence[str], storage: Storage, named: Collection[str]) -> Rows:
     files = read_footers(find(patterns, storage), storage)
-    for f in files[1:]:
-        _alike(f.name, f.schema, files[0].name, files[0].schema)
+    _alike([(f.name, f.schema) for f in files])
     partitions = {n: values for n, values in partitions_of(files).items() if n in named or len(set(values.values())) > 1}
 
     def read(file: Any, group: int, columns: Sequence[str]) -> Any:
@@ -125,17 +134,16 @@ def _saved(folder: str) -> Rows:
     names = [os.path.join(folder, name) for name in _file_names(state, os.path.join(folder, _STATE))]
     parts: list[Part] = []
     facts: list[Any] = []
-    schema = None
+    schemas: list[tuple[str, Any]] = []
     for name in names:
         stream = _Stream(name)
-        if schema is None:
-            schema = stream.schema
-        else:
-            _alike(name, stream.schema, names[0], schema)
+        schemas.append((name, stream.schema))
         parts += [Part(rows, f"{name}[record batch {k}", functools.partial(stream.read, k)) for k, (rows, _) in enumerate(stream.batches)]
         facts.append([name, *stream.mark[:2]])
-    if schema is None:
+    if not schemas:
         raise InvalidArgumentError(f"{folder}: the data set has no files")
+    _alike(schemas)
+    schema = schemas[0][1]
     shown = state.get("_format_columns")
     if isinstance(shown, list) and shown:  # with_format(columns=...) was in effect when the data set was saved
         schema = pa.schema([schema.field(n) for n in schema.names if n in shown], schema.metadata)

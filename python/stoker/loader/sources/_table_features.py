@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The features of columns: what the package `datasets` writes about them into a schema, such as names of classes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any
+
+
+def features_of(schema: Any) -> dict[str, Any]:
+    """Returns a dict from columns to the features that `datasets` wrote into the schema; {} if there are none."""
+    try:
+        found = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
+    except (KeyError, ValueError, TypeError, RecursionError):
+        return {}
+    return {n: f for n, f in found.items() if isinstance(f, dict)} if isinstance(found, dict) else {}
+
+
+def other_classes(files: Iterable[tuple[str, Any]], columns: Collection[str]) -> str | None:
+    """Returns a message about the first of these columns whose labels have other classes in one file than in another; None if there is no such column. Files
+    without classes are left out. files: names and schemas."""
+    known: dict[str, tuple[str, list[Any]]] = {}
+    seen: set[bytes] = set()
+    for name, schema in files:
+        written = (schema.metadata or {}).get(b"huggingface")
+        if written is None or written in seen:
+            continue
+        seen.add(written)
+        features = features_of(schema)
+        for path, classes in (found for column in columns for found in _classes(column, features.get(column))):
+            first, wanted = known.setdefault(path, (name, classes))
+            if classes != wanted:
+                at = next((k for k, (a, b) in enumerate(zip(classes, wanted, strict=False)) if a != b), min(len(classes), len(wanted)))
+                return (
+                    f"{name}: the classes of the column '{path}' are, from number {at} on, {classes[at:]!r:.100}, and in {first} {wanted[at:]!r:.100}, so that "
+                    "a label has two meanings"
+                )
+    return None
+
+
+def _classes(column: str, feature: Any) -> Iterator[tuple[str, list[Any]]]:
+    """Yields the names of classes in a column's feature, also in lists and structs. Each comes with the path of its labels, such as "objects.category"."""
+    rest = [(column, feature)]
+    while rest:
+        path, feature = rest.pop()
+        if isinstance(feature, list):
+            rest += [(path, inner) for inner in feature]
+        elif isinstance(feature, dict):
+            if feature.get("_type") == "ClassLabel":
+                if isinstance(names := feature.get("names"), list):
+                    yield path, names
+            else:
+                is_list = isinstance(feature.get("_type"), str)  # in a struct, "feature" is the name of a field
+                rest += [(path if is_list and name == "feature" else f"{path}.{name}", inner) for name, inner in feature.items()]
