@@ -2,6 +2,7 @@
 """stoker.DataLoader has the properties that the tests of torch and torchdata check in a DataLoader, with images that C code makes and with other samples."""
 
 import copy
+import functools
 import gc
 import inspect
 import itertools
@@ -474,9 +475,95 @@ def seed_numpy_and_random(worker):
     random.seed(seed)
 
 
-def test_a_worker_init_fn_that_seeds_keeps_images_in_c(folder):
-    loader = DataLoader(datasets.ImageFolder(folder, TRANSFORM), 4, num_workers=2, worker_init_fn=seed_numpy_and_random)
+def seed_by_rank(worker, base=7, *, rank=0):
+    info = torch.utils.data.get_worker_info()
+    random.seed(info.id + int(base) + rank)
+    torch.manual_seed(info.seed)
+
+
+def seed_by_imports(worker):
+    import random as r
+
+    import numpy
+
+    r.seed(worker)
+    numpy.random.seed(worker)
+
+
+def seeding_with(offset):
+    from torch import cuda, manual_seed
+
+    def init(worker):
+        manual_seed(worker + offset)
+        cuda.manual_seed_all(offset)
+
+    return init
+
+
+SEEDS = [seed_numpy_and_random, seed_by_rank, functools.partial(seed_by_rank, base=3, rank=1), seed_by_imports, seeding_with(3), lambda w: np.random.seed(w)]
+
+
+@pytest.mark.parametrize("init", SEEDS)
+def test_a_worker_init_fn_that_seeds_keeps_images_in_c(folder, init):
+    loader = DataLoader(datasets.ImageFolder(folder, TRANSFORM), 4, num_workers=2, worker_init_fn=init)
     assert "in C" in loader.explain()
+
+
+def _shrink(worker):
+    dataset = data.get_worker_info().dataset
+    dataset.transform = v1.Compose([v1.Resize((7, 7)), v1.ToTensor()])
+
+
+seed = _shrink
+
+
+def _calls_a_global_with_a_usual_name(worker):
+    seed(worker)
+
+
+def _calls_its_parameter(manual_seed, worker):
+    manual_seed(worker)
+
+
+def _calls_its_default(worker, seed=_shrink):
+    seed(worker)
+
+
+def _calls_a_variable(function):
+    def init(worker):
+        function(worker)
+
+    return init
+
+
+class _Owner:
+    def __init__(self, seed):
+        self.seed = seed
+
+    def init(self, worker):
+        self.seed(worker)
+
+
+@functools.wraps(torch.manual_seed)
+def _named_like_one_of_torch(worker):
+    _shrink(worker)
+
+
+CHANGES = [
+    _calls_a_global_with_a_usual_name,
+    functools.partial(_calls_its_parameter, _shrink),
+    functools.partial(_calls_its_default, seed=_shrink),
+    _calls_its_default,
+    _calls_a_variable(_shrink),
+    _Owner(_shrink).init,
+    _calls_a_variable(_named_like_one_of_torch),
+]
+
+
+@pytest.mark.parametrize("init", CHANGES)
+def test_a_worker_init_fn_that_calls_another_function_is_called(folder, init):
+    loader = DataLoader(datasets.ImageFolder(folder, TRANSFORM), 4, num_workers=1, worker_init_fn=init)
+    assert next(iter(loader))[0].shape == (4, 3, 7, 7)
 
 
 def test_a_worker_init_fn_that_does_more_is_called(folder):

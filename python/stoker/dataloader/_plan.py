@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import builtins
 import dis
+import functools
 import logging
 import os
+import types
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -123,6 +126,7 @@ def _check_generator(loader: Any) -> None:
 
 _SEEDING = {
     "cuda",
+    "data",
     "get_worker_info",
     "id",
     "initial_seed",
@@ -136,22 +140,59 @@ _SEEDING = {
     "set_num_threads",
     "torch",
     "utils",
-    "data",
     "worker_info",
 }
-_LIBRARIES = {"pl_worker_init_function": "lightning", "seed_worker": "transformers"}
+_PACKAGES = {"numpy", "random", "torch"}
+_LIBRARIES = {"pl_worker_init_function": {"lightning", "pytorch_lightning"}, "seed_worker": {"transformers"}}
+_PLAIN = (bool, float, int, str, type(None))
 
 
 def _only_seeds(function: Any) -> bool:
-    """Returns whether a worker_init_fn certainly only seeds random generators of its process, which compiled transforms do not use."""
-    wrapped = getattr(function, "func", function)
-    home = str(getattr(wrapped, "__module__", "")).replace("pytorch_lightning", "lightning")
-    if _LIBRARIES.get(getattr(wrapped, "__name__", "")) == home.partition(".")[0]:
-        return True
-    code = getattr(wrapped, "__code__", None)
-    if code is None or any(
-        i.opname.startswith(("STORE_ATTR", "STORE_GLOBAL", "STORE_SUBSCR", "DELETE_")) for i in dis.get_instructions(code)
-    ):
+    """Returns whether a worker_init_fn certainly only seeds random generators of its process, which compiled transforms do not use. Its parameters and the
+    variables of enclosing functions then have plain values, and each name in its code refers to a module in _PACKAGES, or to a function of one."""
+    wrapped = function.func if type(function) is functools.partial else function
+    if type(wrapped) is not types.FunctionType:
         return False
-    simple = all(not hasattr(constant, "co_code") for constant in code.co_consts)
-    return simple and "dataset" not in code.co_names and set(code.co_names) <= _SEEDING
+    if _package_of(wrapped) in _LIBRARIES.get(wrapped.__name__, ()):
+        return True
+    code = wrapped.__code__
+    given = [*(wrapped.__defaults__ or ()), *(wrapped.__kwdefaults__ or {}).values()]
+    if function is not wrapped:
+        given += [*function.args, *function.keywords.values()]
+    outer = [cell.cell_contents for cell in wrapped.__closure__ or ()]
+    if any(type(value) not in _PLAIN for value in given) or any(type(value) not in _PLAIN and not _seeds(value) for value in outer):
+        return False
+    if any(hasattr(constant, "co_code") for constant in code.co_consts):
+        return False
+    for step in dis.get_instructions(code):
+        if step.opname.startswith(("STORE_ATTR", "STORE_DEREF", "STORE_GLOBAL", "STORE_SUBSCR", "DELETE_")):
+            return False
+        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            if not _seeds(wrapped.__globals__.get(step.argval, getattr(builtins, step.argval, None))):
+                return False
+        elif step.opname == "IMPORT_NAME":
+            if step.argval.partition(".")[0] not in _PACKAGES:
+                return False
+        elif step.opcode in dis.hasname and step.argval not in _SEEDING:
+            return False
+    return True
+
+
+def _seeds(value: Any) -> bool:
+    """Returns whether a value is a module in _PACKAGES, a function of one with a name in _SEEDING, or one of the builtins int and id."""
+    if value is int or value is id:
+        return True
+    if isinstance(value, types.ModuleType):
+        return value.__name__.partition(".")[0] in _PACKAGES
+    return getattr(value, "__name__", None) in _SEEDING and _package_of(value) in _PACKAGES
+
+
+def _package_of(function: Any) -> str:
+    """Returns the name of the package in which a function was defined; "" if it cannot be found out. The function's __module__ does not always say it, because
+    functools.wraps copies it."""
+    function = getattr(function, "__func__", function)
+    if type(function) is types.FunctionType:
+        home = function.__globals__.get("__name__")
+    else:
+        home = getattr(function, "__module__", None) or type(getattr(function, "__self__", None)).__module__
+    return str(home or "").partition(".")[0]
