@@ -500,7 +500,14 @@ def seeding_with(offset):
     return init
 
 
-SEEDS = [seed_numpy_and_random, seed_by_rank, functools.partial(seed_by_rank, base=3, rank=1), seed_by_imports, seeding_with(3), lambda w: np.random.seed(w)]
+SEEDS = [
+    seed_numpy_and_random,
+    seed_by_rank,
+    functools.partial(seed_by_rank, base=3, rank=1),
+    seed_by_imports,
+    seeding_with(3),
+    lambda w: np.random.seed(w),
+]
 
 
 @pytest.mark.parametrize("init", SEEDS)

@@ -142,6 +142,23 @@ class Tokens(Files):
         return self.transform(image), self.tokenize(self.names[index])
 
 
+class Knows(Transformed):
+    """Asks for what a Dataset may ask for, and has an attribute in two variables."""
+
+    factor = 3
+
+    def __init__(self, subset):
+        super().__init__(subset, TRANSFORM)
+        self.again, self.other = TRANSFORM, subset
+
+    def __getitem__(self, index):
+        x, y = self.subset[index]
+        if bool(self.transform) and self.subset and len(self.subset) > 1 and hasattr(self.subset, "dataset"):
+            x = self.again(x)
+        names = [type(self).__name__, self.__class__.__name__, type(y).__name__]
+        return x, y * type(self).factor * (type(self) is Knows) * isinstance(self, Knows), names, self.transform is not None
+
+
 def half(root, transform=None):
     return data.random_split(datasets.ImageFolder(root, transform), [0.5, 0.5], torch.Generator().manual_seed(0))[0]
 
@@ -154,6 +171,7 @@ IN_C = {
     "subset_with_a_transform": lambda root: Transformed(half(root), TRANSFORM),
     "subset_that_has_one": lambda root: Transformed(half(root, TRANSFORM)),
     "arrays_inside": lambda root: Transformed(_cifar(), TRANSFORM),
+    "knows": lambda root: Knows(half(root)),
     "with_paths": lambda root: WithPaths(root, TRANSFORM),
     "own_items": lambda root: OwnItems(root, TRANSFORM),
     "arrays": lambda root: Arrays(),
@@ -541,7 +559,122 @@ class OpensToWrite(WithTracker):
             return self.image(index), index
 
 
+class AsksATransform(Files):
+    """A Dataset that asks its transform for a property. Each class below asks in another way."""
+
+    def image(self, index):
+        return self.transform(Image.open(os.path.join(self.root, self.names[index])).convert("RGB"))
+
+
+class AsksForItsClass(AsksATransform):
+    def __getitem__(self, index):
+        return self.image(index), isinstance(self.transform, v1.Compose)
+
+
+class AsksForItsType(AsksATransform):
+    def __getitem__(self, index):
+        return self.image(index), type(self.transform).__name__
+
+
+class AsksALocalForItsType(AsksATransform):
+    def __getitem__(self, index):
+        transform = self.transform
+        return self.image(index), type(transform).__name__
+
+
+class AsksForAnAttribute(AsksATransform):
+    def __getitem__(self, index):
+        return self.image(index), hasattr(self.transform, "transforms")
+
+
+class AsksALocalForAnAttribute(AsksATransform):
+    def __getitem__(self, index):
+        transform = self.transform
+        return self.image(index), len(getattr(transform, "transforms", ()))
+
+
+class AsksForItsText(AsksATransform):
+    def __getitem__(self, index):
+        return self.image(index), str(self.transform), f"{self.transform}"
+
+
+class AsksForEquality(AsksATransform):
+    def __getitem__(self, index):
+        return self.image(index), self.transform == self.transform  # noqa: PLR0124
+
+
+class AsksForIdentity(AsksATransform):
+    def __getitem__(self, index):
+        return self.image(index), self.transform is [self.transform, self.root][0]
+
+
+class AsksItsLoader(AsksATransform):
+    def __init__(self, root):
+        super().__init__(root)
+        self.loader = datasets.folder.default_loader
+
+    def __getitem__(self, index):
+        return self.image(index), self.loader.__name__
+
+
+class AsksADataset(Transformed):
+    def __init__(self, root):
+        super().__init__(data.Subset(datasets.ImageFolder(root), range(15)), TRANSFORM)
+
+    def __getitem__(self, index):
+        x, y = self.subset[index]
+        return self.transform(x), y + 100 * isinstance(self.subset, data.Subset)
+
+
+class AsksALocalDataset(AsksADataset):
+    def __getitem__(self, index):
+        subset = self.subset
+        x, y = subset[index]
+        return self.transform(x), f"{y} of {type(subset).__name__}"
+
+
+class CallsADataset(Transformed):
+    def __init__(self, root):
+        super().__init__(Gets(root), TRANSFORM)
+
+    def __getitem__(self, index):
+        x, y = self.subset[index]
+        return x, y, self.subset.get(index)
+
+
+class Gets(Files):
+    calls = 0
+
+    def get(self, index):
+        self.calls += 1
+        return self.calls
+
+
+class Parts(Transformed):
+    def __init__(self, root):
+        super().__init__([Counts(root), Draws(root)], None)
+
+    def __len__(self):
+        return 15
+
+    def __getitem__(self, index):
+        return self.subset[0][index], self.subset[1][index]
+
+
 PYTHON = {
+    AsksForItsClass: "calls isinstance with self.transform",
+    AsksForItsType: "calls type with self.transform",
+    AsksALocalForItsType: "does more with an image",
+    AsksForAnAttribute: "calls hasattr with self.transform",
+    AsksALocalForAnAttribute: "does more with an image",
+    AsksForItsText: "calls str with self.transform",
+    AsksForEquality: "does more with an image",
+    AsksForIdentity: "compares objects by `is`",
+    AsksItsLoader: "reads an attribute of self.loader",
+    AsksADataset: "calls isinstance with self.subset",
+    AsksALocalDataset: "does more with an image",
+    CallsADataset: r"calls .get\(\)",
+    Parts: "uses objects of the class (Counts|Draws)",
     CallsAMethod: "reads self.tracker.get, which is computed",
     Indexes: "uses self.tracker, an object of the class Tracker",
     Enters: "uses self.tracker",
@@ -617,6 +750,15 @@ def test_images_that_are_returned_as_they_are(root):
 
     (x, image), *_ = next(iter(DataLoader(Both(root), 2, collate_fn=list)))
     assert x.shape == (3, 20, 24) and isinstance(image, Image.Image)
+
+
+def test_a_transform_that_is_returned_as_it_is(root):
+    class Both(AsksATransform):
+        def __getitem__(self, index):
+            return self.image(index), [self.transform]
+
+    (x, [transform]), *_ = next(iter(DataLoader(Both(root), 2, collate_fn=list)))
+    assert x.shape == (3, 20, 24) and transform is TRANSFORM
 
 
 # ---- calls ----

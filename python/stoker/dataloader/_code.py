@@ -67,6 +67,18 @@ def is_default_loader(value: Any) -> bool:
     return isinstance(value, types.FunctionType) and _default_loader(value)
 
 
+def is_transform(value: Any) -> bool:
+    """Returns whether a value is a transform of torchvision, for which a copy of a Dataset (_user.py) has another object."""
+    return type(value).__module__.startswith("torchvision.transforms.") and callable(value) and not isinstance(value, type)
+
+
+def _is_replaced(value: Any) -> bool:
+    """Returns whether a copy of a Dataset (_user.py) has another object in the place of this one."""
+    from torch.utils.data import Dataset
+
+    return is_transform(value) or isinstance(value, Dataset) or is_default_loader(value)
+
+
 def cells_of(function: types.FunctionType) -> dict[str, types.CellType]:
     """Returns a dict from the names of variables of enclosing functions to their cells."""
     return dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
@@ -112,12 +124,14 @@ def _runs_code(kind: type, name: str) -> bool:
 def types_of_elements(values: Iterable[Any], depth: int = 2) -> set[type]:
     """Returns the program's own classes among the classes of the first _FIRST elements of each container. values: containers; other values are skipped. depth:
     levels of nested containers to search."""
+    from torch.utils.data import Dataset
+
     found: set[type] = set()
     for value in values:
         if not isinstance(value, (list, tuple, set, frozenset, dict, collections.deque)):
             continue
         first = list(itertools.islice(value.values() if isinstance(value, dict) else value, _FIRST))
-        found |= {type(element) for element in first if is_users_object(element)}
+        found |= {type(e) for e in first if is_users_object(e) or (isinstance(e, Dataset) and is_users_class(type(e)))}
         if depth > 1:
             found |= types_of_elements(first, depth - 1)
     return found
@@ -235,6 +249,9 @@ class Code:
         if value is _UNKNOWN:
             if isinstance(node, ast.Attribute) and any(_runs_code(kind, node.attr) for kind in self._elements):
                 self._refuse(node, f"reads .{node.attr}, which objects of the Dataset compute")
+        elif is_default_loader(value):
+            if role == "attribute":
+                self._refuse(node, f"reads an attribute of {ast.unparse(node)}")
         elif isinstance(value, (types.FunctionType, types.MethodType)):
             if role not in ("called", "compared", "tested") and _is_users(value):
                 self._refuse(node, f"hands on the function {ast.unparse(node)}")
@@ -284,8 +301,26 @@ class Code:
             self._check_object(node, role)
         if isinstance(node, ast.Call):
             self._check_call(node)
+        if isinstance(node, ast.Compare) and any(isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops):
+            self._check_identity(node)
         for child in ast.iter_child_nodes(node):
             self._visit(child, _role(node, child))
+
+    def _check_identity(self, node: ast.Compare) -> None:
+        """Raises InPython if an object that the copy replaces is compared by `is`, with something else than a constant."""
+        sides = [node.left, *node.comparators]
+        if any(_is_replaced(self._static(side)) for side in sides) and not any(isinstance(side, ast.Constant) for side in sides):
+            self._refuse(node, f"compares objects by `is`: {ast.unparse(node)}")
+
+    def _check_asked(self, node: ast.Call, name: str) -> None:
+        """Raises InPython if a builtin function gets an object that the copy replaces, and could tell the difference."""
+        for asked in node.args:
+            value = self._static(asked)
+            same = {"bool", "getattr", "hasattr", "len"} if hasattr(value, "__getitem__") else {"bool"}
+            if _is_replaced(value) and name not in same:
+                self._refuse(
+                    node, f"calls {name} with {ast.unparse(asked)}, and would see the stand-in that it has while Stoker reads samples"
+                )
 
     def _value(self, name: str) -> Any:
         """Returns the value of a variable of an enclosing function, of a global variable or of a builtin; None if the name is not defined."""
@@ -320,7 +355,7 @@ class Code:
         elif called.attr in _CHANGES:
             if not (isinstance(called.value, ast.Name) and called.value.id in self._made):
                 self._refuse(node, f"changes {ast.unparse(called.value)}")
-        elif called.attr not in _METHODS:
+        elif called.attr not in _METHODS or _is_replaced(self._static(called.value)):
             self._refuse(node, f"calls .{called.attr}()")
 
     def _next_item(self) -> Any:
@@ -333,6 +368,7 @@ class Code:
     def _check_named(self, node: ast.Call, name: str) -> None:
         value = self._value(name)
         if value is getattr(builtins, name, self):
+            self._check_asked(node, name)
             if name in ("getattr", "hasattr"):
                 attribute = node.args[1] if len(node.args) > 1 else None
                 if not isinstance(attribute, ast.Constant):
@@ -353,7 +389,7 @@ class Code:
     @staticmethod
     def _is_known(value: Any) -> bool:
         """Returns whether a function or an object may be called: _FUNCTIONS has its name, or it is a loader or a transform of torchvision."""
-        if is_default_loader(value) or type(value).__module__.startswith("torchvision.transforms."):
+        if is_default_loader(value) or is_transform(value):
             return True
         return getattr(value, "__name__", None) in _FUNCTIONS.get(getattr(value, "__module__", ""), ())
 

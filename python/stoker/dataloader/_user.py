@@ -15,7 +15,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from stoker.dataloader._code import Code, cells_of, changes_when_read, is_default_loader
+from stoker.dataloader._code import Code, cells_of, changes_when_read, is_default_loader, is_transform
 from stoker.dataloader._placeholder import NeedsPython, Opaque, Placeholder, Reader, readable, replaced, same_attributes
 from stoker.dataloader._reasons import InPython
 
@@ -118,56 +118,71 @@ class _Call:
         return undone
 
 
-class _Transform:
-    """Replaces a transform of the Dataset. Returns a placeholder for the result, or raises NeedsPython if it gets something else than one image."""
+class _Transform(Opaque):
+    """Replaces a transform of the Dataset. Returns a placeholder for the result, or raises NeedsPython if it gets something else than one image. It is as true
+    as the transform; all other uses raise NeedsPython."""
+
+    __slots__ = ("_stoker_call", "_stoker_transform")
 
     def __init__(self, call: _Call, transform: Any) -> None:
-        self._call, self._transform = call, transform
+        self._stoker_call, self._stoker_transform = call, transform
+
+    def __bool__(self) -> bool:
+        return bool(self._stoker_transform)
+
+    def __getattr__(self, name: str) -> Any:
+        raise NeedsPython
 
     def __call__(self, image: Any, *others: Any, **named: Any) -> Any:
         if others or named:
             raise NeedsPython
         if isinstance(image, LazyImage):
-            return self._call.take(image.source(), self._transform)
+            return self._stoker_call.take(image.source(), self._stoker_transform)
         if type(image).__module__.startswith("PIL.") and image.mode in ("RGB", "L"):
             import numpy as np
 
             pixels = np.asarray(image)
-            return self._call.take(pixels if pixels.ndim == 3 else pixels[..., None], self._transform)
+            return self._stoker_call.take(pixels if pixels.ndim == 3 else pixels[..., None], self._stoker_transform)
         raise NeedsPython
 
 
-class _Inner:
-    """Replaces a Dataset that is an attribute of the user's Dataset. Its samples have placeholders for images, or LazyImages if it has no transform."""
+class _Inner(Opaque):
+    """Replaces a Dataset that is an attribute of the user's Dataset. Its samples have placeholders for images, or LazyImages if it has no transform. It has the
+    Dataset's length and attributes; all other uses raise NeedsPython."""
+
+    __slots__ = ("_stoker_call", "_stoker_dataset", "_stoker_reader")
 
     def __init__(self, call: _Call, dataset: Any, reader: Reader) -> None:
-        self._call, self._dataset, self._reader = call, dataset, reader
+        self._stoker_call, self._stoker_dataset, self._stoker_reader = call, dataset, reader
+
+    def __bool__(self) -> bool:
+        return bool(self._stoker_dataset)
 
     def __len__(self) -> int:
-        return len(self._dataset)
+        return len(self._stoker_dataset)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._dataset, name)
+        return getattr(self._stoker_dataset, name)
 
     def __getitem__(self, index: Any) -> Any:
-        sample, undone = self._reader.sample(index)
-        transform = self._reader.transform
+        sample, undone = self._stoker_reader.sample(index)
+        transform = self._stoker_reader.transform
         for one in undone:
             if transform is None:
-                sample = replaced(sample, lambda found, one=one: self._raw(one) if found is one else found)
+                sample = replaced(sample, lambda found, one=one: _raw(one) if found is one else found)
             else:
-                own = self._call.take(one.source, transform)
+                own = self._stoker_call.take(one.source, transform)
                 sample = replaced(sample, lambda found, one=one, own=own: own if found is one else found)
         return sample
 
-    @staticmethod
-    def _raw(undone: Placeholder) -> Any:
-        if isinstance(undone.source, str):
-            return LazyImage(undone.source, True)
-        from PIL import Image
 
-        pixels = undone.source
-        return Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels)
+def _raw(undone: Placeholder) -> Any:
+    if isinstance(undone.source, str):
+        return LazyImage(undone.source, True)
+    from PIL import Image
+
+    pixels = undone.source
+    return Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels)
 
 
 class UserReader(Reader):
@@ -247,11 +262,11 @@ class UserReader(Reader):
 
 
 def _found(sample: Any) -> Iterator[Placeholder]:
-    """Yields the Placeholder objects of a sample, in order. Raises NeedsPython if the sample contains an image without a transform."""
-    if type(sample) is LazyImage:
-        raise NeedsPython
+    """Yields the Placeholder objects of a sample, in order. Raises NeedsPython if the sample contains an image without a transform, or a transform."""
     if type(sample) is Placeholder:
         yield sample
+    elif issubclass(type(sample), Opaque):
+        raise NeedsPython
     elif type(sample) in (list, tuple) or (isinstance(sample, tuple) and hasattr(sample, "_fields")):
         for part in sample:
             yield from _found(part)
@@ -271,11 +286,12 @@ class _Copy:
         self.inner: list[Reader] = []  # readers of the Datasets that are attributes of the user's Dataset
         self.globals: list[tuple[dict[str, Any], str, Any]] = []  # (namespace, name, value) of global variables that the code reads
         self._functions: dict[Any, Any] = {}
+        self._stand_ins: dict[
+            int, Any
+        ] = {}  # by the id of the transform or Dataset that it replaces: an object has one, so that `is` gives the same result
         self._spaces: dict[int, dict[str, Any]] = {}
 
     def of(self, dataset: Any) -> Any:
-        from torch.utils.data import Dataset
-
         kind = type(dataset)
         if getattr(dataset, "__getitems__", None):
             raise InPython(f"{kind.__name__} has __getitems__")
@@ -286,20 +302,18 @@ class _Copy:
         if not isinstance(method, types.FunctionType):
             raise InPython(f"{kind.__name__}.__getitem__ is no Python function")
         self._dataset = dataset
-        self._methods: dict[str, Any] = {}
+        self._methods: dict[str, Any] = {"__class__": property(lambda _: kind)}
         self._called_attributes: set[str] = set()
         self._method("__getitem__", method)
         copied = types.new_class(kind.__name__, (kind,), exec_body=lambda space: space.update(self._methods))
+        self._copied = copied
         made: Any = object.__new__(copied)
         for name, value in vars(dataset).items():
             if type(value).__module__.partition(".")[0] in _SLOW or type(value).__name__ == "memmap":
                 raise InPython(f"{kind.__name__}.{name} is a {type(value).__name__}, which workers read side by side")
             if changes_when_read(value):
                 raise InPython(f"{kind.__name__}.{name} is a {type(value).__name__}, which reading changes")
-            if isinstance(value, Dataset):
-                self.inner.append(self._reader_of(value))
-                value = _Inner(self._call, value, self.inner[-1])
-            elif (
+            if (
                 (name == "loader" or name in self._called_attributes)
                 and isinstance(value, types.FunctionType)
                 and self._stand_in(value) is value
@@ -307,6 +321,18 @@ class _Copy:
                 value = self._function(value)
             vars(made)[name] = self._stand_in(value)
         return made
+
+    def _inner_of(self, dataset: Any) -> _Inner:
+        if id(dataset) not in self._stand_ins:
+            self.inner.append(self._reader_of(dataset))
+            self._stand_ins[id(dataset)] = _Inner(self._call, dataset, self.inner[-1])
+        return self._stand_ins[id(dataset)]
+
+    def _type(self, value: Any, *others: Any) -> Any:
+        """Replaces the builtin `type` in the copy."""
+        if others or issubclass(type(value), Opaque):
+            raise NeedsPython
+        return type(self._dataset) if type(value) is self._copied else type(value)
 
     def _method(self, name: str, function: types.FunctionType) -> None:
         if name not in self._methods:
@@ -317,6 +343,7 @@ class _Copy:
         """Returns the object that replaces `value` in the copy."""
         import PIL
         import PIL.Image
+        from torch.utils.data import Dataset
 
         if value is PIL.Image:
             return _Pillow.Image
@@ -326,8 +353,10 @@ class _Copy:
             return _open
         if is_default_loader(value):
             return _load
-        if type(value).__module__.startswith("torchvision.transforms.") and callable(value) and not isinstance(value, type):
-            return _Transform(self._call, value)
+        if isinstance(value, Dataset):
+            return self._inner_of(value)
+        if is_transform(value):
+            return self._stand_ins.setdefault(id(value), _Transform(self._call, value))
         return value
 
     def _function(self, function: types.FunctionType) -> types.FunctionType:
@@ -342,12 +371,14 @@ class _Copy:
         for name in code.names:
             if name in cells:
                 cells[name] = types.CellType(self._named(cells[name].cell_contents, name, code))
-            elif name in space:
+            elif name in function.__globals__:
                 value = function.__globals__[name]
                 if changes_when_read(value):
                     raise InPython(f"{name} is a {type(value).__name__}, which reading changes")
                 self.globals.append((function.__globals__, name, value))
                 space[name] = self._named(value, name, code)
+            elif name == "type":
+                space[name] = self._type
         self._called_attributes |= code.called_attributes
         for name in code.methods:
             self._method(name, inspect.getattr_static(type(self._dataset), name))
