@@ -832,6 +832,97 @@ def test_the_first_batch_does_not_wait_for_the_python_of_others(root, monkeypatc
     assert calls_of(tokens, lambda: next(iterator)) == 4
 
 
+# ---- target_transform ----
+
+
+class Remembers:
+    """A target_transform with an effect: it keeps the targets that it got."""
+
+    def __init__(self):
+        self.seen = []
+
+    def __call__(self, target):
+        self.seen.append(target)
+        return target + random.random()
+
+
+class Labelled(Files):
+    def __init__(self, root, target_transform=None):
+        super().__init__(root)
+        self.target_transform = target_transform
+
+    def __getitem__(self, index):
+        label = index
+        if self.target_transform:
+            label = self.target_transform(label)
+        return self.transform(Image.open(os.path.join(self.root, self.names[index])).convert("RGB")), label
+
+
+def _folder(root, function, kind=datasets.ImageFolder, transform=TRANSFORM, **named):
+    return kind(root, transform, target_transform=function, **named)
+
+
+def _numbers(root, function):
+    made = _cifar()
+    made.transform, made.target_transform = TRANSFORM, function
+    return made
+
+
+TARGETS = {
+    "folder": (_folder, True),
+    "part": (lambda root, function: data.Subset(_folder(root, function), [3, 1, 14, 2, 9]), True),
+    "sum": (lambda root, function: data.ConcatDataset([_folder(root, function), _folder(root, None)]), True),
+    "arrays": (_numbers, True),
+    "own": (Labelled, False),
+    "own_loader": (lambda root, function: _folder(root, function, loader=load), False),
+    "own_item": (lambda root, function: _folder(root, function, WithPaths), False),
+    "inside": (lambda root, function: Transformed(data.Subset(_folder(root, function, transform=None), range(15)), TRANSFORM), False),
+}
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_a_target_transform_with_effects(root, name):
+    """It is called once for each sample, with the draws that it has with torch, only when the loop asks for the batch, and not by explain()."""
+    make, in_c = TARGETS[name]
+
+    def run(kind):
+        torch.manual_seed(3), random.seed(3)
+        function = Remembers()
+        loader = kind(make(root, function), 4, shuffle=True)
+        if kind is DataLoader:
+            assert ("run in C" in loader.explain()) == in_c and not function.seen
+        found = []
+        for batch in loader:
+            found.append((batch, len(function.seen), random.random()))
+        return found, function.seen
+
+    same(run(data.DataLoader), run(DataLoader))
+
+
+def double(target):
+    return target * 2 + SCALE
+
+
+def drawn(target):
+    return target + random.random()
+
+
+@pytest.mark.parametrize("function", [double, float])
+@pytest.mark.parametrize("name", TARGETS)
+def test_a_target_transform_that_only_computes(root, name, function):
+    make, _ = TARGETS[name]
+    assert "run in C" in DataLoader(make(root, function), 4).explain()
+    compare(lambda: make(root, function))
+    compare(lambda: make(root, function), 1, num_workers=1, collate_fn=list)
+
+
+def test_a_target_transform_that_draws_says_so(root):
+    for name, (make, in_c) in TARGETS.items():
+        explained = DataLoader(make(root, drawn), 4).explain()
+        assert ("run in C" in explained) if in_c else "drawn calls random.random" in explained, name
+        assert in_c or "target_transform" in DataLoader(make(root, Remembers()), 4).explain()
+
+
 # ---- changes and failures while a loop runs ----
 
 

@@ -22,6 +22,7 @@ from stoker.loader.sources._known import _default_loader
 _BUILTINS = set(
     "abs bool chr dict enumerate float getattr hasattr int isinstance len list max min open ord range round set sorted str sum super tuple type zip".split()
 )
+_CONVERSIONS = (bool, float, int, str)
 _FUNCTIONS = {
     "PIL.Image": {"open", "fromarray"},
     "math": {"ceil", "floor", "sqrt"},
@@ -77,6 +78,13 @@ def _is_replaced(value: Any) -> bool:
     from torch.utils.data import Dataset
 
     return is_transform(value) or isinstance(value, Dataset) or is_default_loader(value)
+
+
+def is_known(value: Any) -> bool:
+    """Returns whether a function or an object may be called: _CONVERSIONS has it, _FUNCTIONS has its name, or it is a loader or a transform of torchvision."""
+    if is_default_loader(value) or is_transform(value) or any(value is conversion for conversion in _CONVERSIONS):
+        return True
+    return getattr(value, "__name__", None) in _FUNCTIONS.get(getattr(value, "__module__", ""), ())
 
 
 def cells_of(function: types.FunctionType) -> dict[str, types.CellType]:
@@ -162,7 +170,8 @@ class Code:
     source cannot be read.
 
     names: the global variables, and variables of enclosing functions, that the source reads. functions: those among them that are called and are functions of
-    the program. methods: the Dataset's methods that are called. called_attributes: the Dataset's attributes that are called and hold functions of the program.
+    the program. methods: the Dataset's methods that are called. called_attributes: the Dataset's attributes that are called and hold functions of the program, and
+    target_transform if a method of torchvision calls it.
     """
 
     def __init__(self, function: types.FunctionType, dataset: Any) -> None:
@@ -352,6 +361,7 @@ class Code:
         elif isinstance(called.value, ast.Call) and isinstance(called.value.func, ast.Name) and called.value.func.id == "super":
             if called.attr != "__getitem__" or self._next_item().__module__ != "torchvision.datasets.folder":
                 self._refuse(node, f"calls {ast.unparse(called)}")
+            self.called_attributes.add("target_transform")
         elif called.attr in _CHANGES:
             if not (isinstance(called.value, ast.Name) and called.value.id in self._made):
                 self._refuse(node, f"changes {ast.unparse(called.value)}")
@@ -379,33 +389,21 @@ class Code:
             error = isinstance(value, type) and issubclass(value, Exception)
             if name not in _BUILTINS and not error:
                 self._refuse(node, f"calls {name}")
-        elif isinstance(value, types.FunctionType) and not self._is_known(value):
+        elif isinstance(value, types.FunctionType) and not is_known(value):
             if not _is_users(value):
                 self._refuse(node, f"calls {name}")
             self.functions.add(name)
-        elif not self._is_known(value) and not (isinstance(value, type) and issubclass(value, tuple) and hasattr(value, "_fields")):
+        elif not is_known(value) and not (isinstance(value, type) and issubclass(value, tuple) and hasattr(value, "_fields")):
             self._refuse(node, f"calls {name}")
-
-    @staticmethod
-    def _is_known(value: Any) -> bool:
-        """Returns whether a function or an object may be called: _FUNCTIONS has its name, or it is a loader or a transform of torchvision."""
-        if is_default_loader(value) or is_transform(value):
-            return True
-        return getattr(value, "__name__", None) in _FUNCTIONS.get(getattr(value, "__module__", ""), ())
 
     def _check_own(self, node: ast.Call, name: str) -> None:
         """Checks a call of self.NAME(), a method of the Dataset or a function in one of its attributes. Raises InPython for other callables."""
         method = inspect.getattr_static(type(self._dataset), name, None)
         if name in vars(self._dataset):
             attribute = vars(self._dataset)[name]
-            if (
-                isinstance(attribute, types.FunctionType)
-                and name != "target_transform"
-                and not self._is_known(attribute)
-                and _is_users(attribute)
-            ):
+            if isinstance(attribute, types.FunctionType) and not is_known(attribute) and _is_users(attribute):
                 self.called_attributes.add(name)
-            elif attribute is not None and not self._is_known(attribute) and name != "target_transform":
+            elif attribute is not None and not is_known(attribute):
                 self._refuse(node, f"calls {ast.unparse(node.func)}")
         elif isinstance(method, types.FunctionType):
             self.methods.add(name)

@@ -24,7 +24,7 @@ from torch.utils.data import (
 from torch.utils.data.dataloader import _BaseDataLoaderIter, _DatasetKind
 
 from stoker.dataloader._machine import Machine
-from stoker.dataloader._placeholder import NeedsPython, Placeholder, replaced
+from stoker.dataloader._placeholder import NeedsPython, Placeholder, replaced, with_target
 from stoker.dataloader._plan import Plan, is_default
 from stoker.dataloader._reasons import InPython
 from stoker.errors import StalledError, StokerError
@@ -229,6 +229,7 @@ class CompiledIterator(_BaseDataLoaderIter):
             except StokerError:
                 return self._made_in_python(flight)
         if self._fused and flight.whole:
+            flight.samples = [with_target(sample) for sample in flight.samples]
             return self._collated(flight, images)
         return self._collate_fn([self._materialised(sample, images) for sample in flight.samples])
 
@@ -265,7 +266,7 @@ class CompiledIterator(_BaseDataLoaderIter):
         if isinstance(sample, _FromDataset):
             return self._dataset[sample.index]
         wrap = _tv_image if self._plan.compiled is not None and self._plan.compiled.tv_image else None
-        return replaced(sample, lambda undone: images[undone.number] if wrap is None else wrap(images[undone.number]))
+        return replaced(with_target(sample), lambda undone: images[undone.number] if wrap is None else wrap(images[undone.number]))
 
     # ---- what the pipeline cannot do ----
 

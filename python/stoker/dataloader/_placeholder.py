@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import Any
 
 from stoker._files import open_binary
@@ -46,12 +47,30 @@ class Placeholder(Opaque):
         raise NeedsPython
 
 
+class LateTarget:
+    """The target of a sample (image, target) whose target_transform has not been called yet. The function may have effects or draw random numbers, so it is
+    called when the loop gets the batch, and not when the sample is read."""
+
+    __slots__ = ("function", "value")
+
+    def __init__(self, function: Any, value: Any) -> None:
+        self.function, self.value = function, value
+
+
+def with_target(sample: Any) -> Any:
+    """Returns the sample, in which the result of its target_transform replaces a LateTarget."""
+    if type(sample) is tuple and len(sample) == 2 and type(sample[1]) is LateTarget:
+        return sample[0], sample[1].function(sample[1].value)
+    return sample
+
+
 class Reader:
-    """Reads the samples of a Dataset. sample(index) returns dataset[index] with a Placeholder in place of each image, and a list of the placeholders.
-    transform: the transform of all images. files: whether sources are paths; otherwise they are arrays with `channels` channels. summary: a text about the data
-    set, for explain()."""
+    """Reads the samples of a Dataset. sample(index) returns dataset[index] with a Placeholder in place of each image, and a list of the placeholders. If the
+    Dataset has a target_transform, the target is a LateTarget; target_transforms has these functions. transform: the transform of all images. files: whether
+    sources are paths; otherwise they are arrays with `channels` channels. summary: a text about the data set, for explain()."""
 
     transform: Any
+    target_transforms: Sequence[Any] = ()
     files = True
     channels = 3
     summary = ""

@@ -2,7 +2,7 @@
 """Reads samples of Datasets that Stoker knows, with a placeholder for each image.
 
 A reader returns the same sample as dataset[index], but with a Placeholder for the transformed image. The rest of the sample comes from the same Python as in
-the Dataset, which indexes its lists and calls its target_transform.
+the Dataset, which indexes its lists. The target_transform is called later (LateTarget).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from stoker.dataloader._placeholder import DECODED, NeedsPython, Placeholder, Reader, readable, same_attributes
+from stoker.dataloader._placeholder import DECODED, LateTarget, NeedsPython, Placeholder, Reader, readable, same_attributes
 from stoker.dataloader._reasons import InPython
 from stoker.dataloader._user import UserReader
 from stoker.loader.sources._known import _IN_MEMORY, _LISTING_FILES, _default_loader, _is, _same_transform
@@ -23,6 +23,11 @@ _MOST_IN_PYTHON = 0.02  # share of a data set's files that Pillow may read on th
 class _TorchvisionReader(Reader):
     def __init__(self, dataset: Any) -> None:
         self._dataset, self._attributes = dataset, dict(vars(dataset))
+        self.transform, function = dataset.transform, dataset.target_transform
+        self.target_transforms, self.python = ([function], "the target_transform") if function is not None else ([], "")
+
+    def _target(self, target: Any) -> Any:
+        return LateTarget(self.target_transforms[0], target) if self.target_transforms else target
 
     def unchanged(self) -> bool:
         return same_attributes(self._dataset, self._attributes)
@@ -34,19 +39,15 @@ class FilesReader(_TorchvisionReader):
     def __init__(self, dataset: Any, samples: Sequence[Any]) -> None:
         super().__init__(dataset)
         self._samples = samples
-        self.transform, self._target_transform = dataset.transform, dataset.target_transform
         self.summary = f"{len(samples)} files of {type(dataset).__name__}"
-        self.python = "the target_transform" if self._target_transform is not None else ""
 
     def sample(self, index: Any) -> tuple[Any, list[Placeholder]]:
         path, target = self._samples[index]
         path = str(path)
         if not readable(path):
             raise NeedsPython
-        if self._target_transform is not None:
-            target = self._target_transform(target)
         image = Placeholder(path)
-        return (image, target), [image]
+        return (image, self._target(target)), [image]
 
 
 class ArrayReader(_TorchvisionReader):
@@ -58,23 +59,19 @@ class ArrayReader(_TorchvisionReader):
         super().__init__(dataset)
         self._images, self._target_of = images, target_of
         self.channels = images.shape[-1]
-        self.transform, self._target_transform = dataset.transform, dataset.target_transform
         self.summary = f"{len(images)} images of {type(dataset).__name__}"
-        self.python = "the target_transform" if self._target_transform is not None else ""
 
     def sample(self, index: Any) -> tuple[Any, list[Placeholder]]:
         image, target = self._images[index], self._target_of(index)
-        if self._target_transform is not None:
-            target = self._target_transform(target)
         undone = Placeholder(image)
-        return (undone, target), [undone]
+        return (undone, self._target(target)), [undone]
 
 
 class SubsetReader(Reader):
     def __init__(self, whole: Reader, indices: Any) -> None:
         self._whole, self._indices = whole, indices
         self.transform, self.files, self.channels, self.python = whole.transform, whole.files, whole.channels, whole.python
-        self.slow = whole.slow
+        self.slow, self.target_transforms = whole.slow, whole.target_transforms
         self.summary = f"{len(indices)} of {whole.summary}"
 
     def sample(self, index: Any) -> tuple[Any, list[Placeholder]]:
@@ -94,6 +91,7 @@ class ConcatReader(Reader):
         self.transform, self.files, self.channels = first.transform, first.files, first.channels
         self.python = next((part.python for part in parts if part.python), "")
         self.slow = any(part.slow for part in parts)
+        self.target_transforms = [function for part in parts for function in part.target_transforms]
         self.summary = " and ".join(part.summary for part in parts)
 
     def sample(self, index: Any) -> tuple[Any, list[Placeholder]]:

@@ -15,8 +15,18 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from stoker.dataloader._code import Code, cells_of, changes_when_read, is_default_loader, is_transform
-from stoker.dataloader._placeholder import NeedsPython, Opaque, Placeholder, Reader, readable, replaced, same_attributes
+from stoker.dataloader._code import Code, cells_of, changes_when_read, is_default_loader, is_known, is_transform
+from stoker.dataloader._placeholder import (
+    LateTarget,
+    NeedsPython,
+    Opaque,
+    Placeholder,
+    Reader,
+    readable,
+    replaced,
+    same_attributes,
+    with_target,
+)
 from stoker.dataloader._reasons import InPython
 
 _PROBES = 8  # the most samples that are read before an epoch
@@ -147,13 +157,14 @@ class _Transform(Opaque):
 
 
 class _Inner(Opaque):
-    """Replaces a Dataset that is an attribute of the user's Dataset. Its samples have placeholders for images, or LazyImages if it has no transform. It has the
-    Dataset's length and attributes; all other uses raise NeedsPython."""
+    """Replaces a Dataset that is an attribute of the user's Dataset. Its samples hold placeholders for images, or LazyImages where it does not transform
+    them. It gives the Dataset's length and attributes; all other uses raise NeedsPython."""
 
-    __slots__ = ("_stoker_call", "_stoker_dataset", "_stoker_reader")
+    __slots__ = ("_stoker_call", "_stoker_dataset", "_stoker_reader", "_stoker_targets")
 
-    def __init__(self, call: _Call, dataset: Any, reader: Reader) -> None:
-        self._stoker_call, self._stoker_dataset, self._stoker_reader = call, dataset, reader
+    def __init__(self, call: _Call, dataset: Any, reader: Reader, targets: dict[Any, Any]) -> None:
+        """targets: for the target_transforms of the reader, functions that have the same result and no effects."""
+        self._stoker_call, self._stoker_dataset, self._stoker_reader, self._stoker_targets = call, dataset, reader, targets
 
     def __bool__(self) -> bool:
         return bool(self._stoker_dataset)
@@ -166,6 +177,8 @@ class _Inner(Opaque):
 
     def __getitem__(self, index: Any) -> Any:
         sample, undone = self._stoker_reader.sample(index)
+        if self._stoker_targets:
+            sample = with_target((sample[0], LateTarget(self._stoker_targets[sample[1].function], sample[1].value)))
         transform = self._stoker_reader.transform
         for one in undone:
             if transform is None:
@@ -313,11 +326,10 @@ class _Copy:
                 raise InPython(f"{kind.__name__}.{name} is a {type(value).__name__}, which workers read side by side")
             if changes_when_read(value):
                 raise InPython(f"{kind.__name__}.{name} is a {type(value).__name__}, which reading changes")
-            if (
-                (name == "loader" or name in self._called_attributes)
-                and isinstance(value, types.FunctionType)
-                and self._stand_in(value) is value
-            ):
+            called = name in self._called_attributes or name == "loader"
+            if called and name == "target_transform" and value is not None:
+                value = self._pure(value)
+            elif called and isinstance(value, types.FunctionType) and self._stand_in(value) is value:
                 value = self._function(value)
             vars(made)[name] = self._stand_in(value)
         return made
@@ -325,8 +337,18 @@ class _Copy:
     def _inner_of(self, dataset: Any) -> _Inner:
         if id(dataset) not in self._stand_ins:
             self.inner.append(self._reader_of(dataset))
-            self._stand_ins[id(dataset)] = _Inner(self._call, dataset, self.inner[-1])
+            targets = {function: self._pure(function) for function in self.inner[-1].target_transforms}
+            self._stand_ins[id(dataset)] = _Inner(self._call, dataset, self.inner[-1], targets)
         return self._stand_ins[id(dataset)]
+
+    def _pure(self, function: Any) -> Any:
+        """Returns a function that has the same result as a target_transform and no effects. Raises InPython if it may have effects."""
+        if is_known(function) and not is_transform(function):
+            return function
+        if not isinstance(function, types.FunctionType):
+            name = getattr(function, "__qualname__", None) or type(function).__name__
+            raise InPython(f"the target_transform {name} may have effects: its code is not read, because it is not a function made by def")
+        return self._function(function)
 
     def _type(self, value: Any, *others: Any) -> Any:
         """Replaces the builtin `type` in the copy."""
@@ -363,6 +385,7 @@ class _Copy:
         if function in self._functions:
             return self._functions[function]
         if function.__module__ == "torchvision.datasets.folder":
+            self._called_attributes.add("target_transform")
             return function
         self._functions[function] = function
         code = Code(function, self._dataset)
