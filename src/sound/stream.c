@@ -6,13 +6,31 @@
 #include "codec/bytes.h"
 #include "media/container.h"
 
-#include <libavutil/mathematics.h>
+#include <math.h>
 #include <string.h>
 
 enum { MP3_PREROLL = 32 }; /* number of packets: a frame refers to up to 511 bytes of earlier packets, which have at least 24 bytes */
 
 struct stk_sound_library {
 	struct stk_ffmpeg f;
+};
+
+struct queued {
+	AVPacket *packet;
+	bool begins_link; /* the first packet of a stream that follows another one in the file ("chaining") */
+};
+
+/* Packets that were read and not sent to the decoder yet. Of an Ogg file they are the packets of one page and the first packet of the next page, since FFmpeg
+ * may give wrong times to packets of a page if the page before them is missing. Of other files there is one packet. */
+struct packets {
+	struct queued *queue;
+	int count, capacity, next; /* next: index of the first packet that was not sent yet */
+	int ready;                 /* number of packets whose times are known to be right */
+	bool ended;
+	bool linking;       /* another stream has begun, and no packet with samples of it has been read yet */
+	int64_t first_page; /* offset of the first page with samples of the current stream */
+	int64_t due;        /* when the last packet ends, in units of the stream's time base; AV_NOPTS_VALUE: unknown */
+	int64_t offset;     /* added to all times, so that a chained stream's times continue those of the stream before it */
 };
 
 struct stk_sound_stream {
@@ -22,21 +40,25 @@ struct stk_sound_stream {
 	AVStream *stream; /* belongs to the container */
 	AVCodecContext *context;
 	AVFrame *frame;
-	AVPacket *packet;
+	struct packets packets;
 	struct stk_sound_info info;
 	bool lenient;
 	int64_t limit; /* frames from this number on are padding that FFmpeg does not remove; INT64_MAX: no such frame is known */
 	/* For a truncated MP3 file, the number of frames of samples that its Xing or Info tag promises, with the encoder's padding; otherwise 0. */
 	int64_t tag_frames;
+	/* Times in units of the stream's time base. */
+	int64_t start;  /* of the first packet; 0 if it has none; AV_NOPTS_VALUE before it has been read */
+	int64_t origin; /* of the first frame of samples; AV_NOPTS_VALUE if frames have no times */
 	/* The state of decoding since the file was opened. */
-	bool pending; /* `frame` holds samples that have not been passed on yet */
-	bool drained; /* the decoder has received the end of the stream */
-	bool jumped;  /* packets were left out, so `at` follows from the frames' times */
-	bool has_read_packet;
+	bool pending;    /* `frame` holds samples that have not been passed on yet */
+	bool drained;    /* the decoder has received the end of the stream */
+	bool jumped;     /* packets were left out */
+	bool unplaced;   /* `at` follows from the time of the next frame, since packets before it were left out */
+	bool relinked;   /* the time of the next frame says nothing, since it is the first one of a chained stream */
 	int64_t at;      /* number of the next frame of samples, or of the first one in `frame` if `pending` */
-	int64_t start;   /* time of the first packet, in units of the stream's time base */
-	int64_t delay;   /* number of samples at the start that the file says to skip */
-	uint8_t *block;  /* memory for the interleaved samples of a planar `frame` */
+	int64_t shift;   /* number of samples by which frames of a chained stream are later than their times */
+	int64_t gap;     /* if `pending`: number of frames before `at` for which the file has no samples */
+	uint8_t *block;  /* memory for the interleaved samples of a planar `frame`, and for silence */
 	size_t capacity; /* size of `block` in bytes */
 };
 
@@ -87,8 +109,14 @@ static void close_file(struct stk_sound_stream *s)
 		s->f->avcodec_free_context(&s->context);
 	stk__container_close(s->container);
 	s->container = NULL;
-	s->pending = s->drained = s->jumped = s->has_read_packet = false;
-	s->at = s->start = s->delay = 0;
+	for (int i = 0; i < s->packets.count; i++)
+		s->f->av_packet_unref(s->packets.queue[i].packet);
+	s->packets.count = s->packets.next = s->packets.ready = 0;
+	s->packets.ended = s->packets.linking = false;
+	s->packets.due = AV_NOPTS_VALUE;
+	s->packets.offset = 0;
+	s->pending = s->drained = s->jumped = s->unplaced = s->relinked = false;
+	s->at = s->gap = s->shift = 0;
 }
 
 static enum stk_status open_file(struct stk_sound_stream *s, struct stk_error *err)
@@ -113,30 +141,207 @@ static enum stk_status open_file(struct stk_sound_stream *s, struct stk_error *e
 	return code < 0 ? stk__ffmpeg_fail(s->f, code, "the decoder does not start", err) : STK_OK;
 }
 
-/* ---- packets ---- */
+/* ---- times ---- */
 
 static double seconds(const struct stk_sound_stream *s)
 {
 	return s->info.rate ? (double)s->at / s->info.rate : 0;
 }
 
-/* Returns the number of the sample at `time`, which is in units of the stream's time base, counted from the first sample after the encoder's delay. */
-static int64_t sample_number(const struct stk_sound_stream *s, int64_t time)
+/* Returns how many seconds `time`, in units of the stream's time base, is after the first frame of samples. */
+static double seconds_at(const struct stk_sound_stream *s, int64_t time)
 {
 	const AVRational tb = s->stream->time_base;
-	return (time - s->start) * tb.num * s->info.rate / tb.den - s->delay;
+	return ((double)time - (double)(s->origin == AV_NOPTS_VALUE ? s->start : s->origin)) * tb.num / tb.den;
 }
 
-/* Stores the time of the first packet, and the number of samples that the file says to skip at its start. */
-static void note_start(struct stk_sound_stream *s)
+/* Returns the number of the sample at `time`. Sample 0 is the first one after the encoder's delay. */
+static int64_t sample_number(const struct stk_sound_stream *s, int64_t time)
 {
-	s->has_read_packet = true;
-	s->start = s->packet->pts == AV_NOPTS_VALUE ? 0 : s->packet->pts;
-	for (int i = 0; i < s->packet->side_data_elems; i++) {
-		const AVPacketSideData *d = &s->packet->side_data[i];
-		if (d->type == AV_PKT_DATA_SKIP_SAMPLES && d->size >= 4)
-			s->delay = d->data[0] | d->data[1] << 8 | d->data[2] << 16 | (int64_t)(d->data[3] & 0x7f) << 24;
+	const double number = round(seconds_at(s, time) * s->info.rate), most = 0x1p52;
+	return (int64_t)(number < -most ? -most : number > most ? most : number);
+}
+
+/* Returns the number of samples by which a time may be too late although no packet is missing before it: recorders write times that vary by some
+ * milliseconds, and containers round times. */
+static int64_t inaccuracy(const struct stk_sound_stream *s)
+{
+	/* FFmpeg's time of a short block of Vorbis after a long one is late by up to a quarter of the difference of their sizes. */
+	enum { VORBIS = 2048 };
+	const AVRational tb = s->stream->time_base;
+	const int32_t rate = s->info.rate ? s->info.rate : s->stream->codecpar->sample_rate;
+	const int64_t least = s->stream->codecpar->codec_id == AV_CODEC_ID_VORBIS ? VORBIS : rate / 100;
+	const int64_t ticks = (int64_t)ceil(2.0 * tb.num * rate / tb.den);
+	return least > ticks ? least : ticks;
+}
+
+static bool is_ogg(const struct stk_sound_stream *s)
+{
+	return strcmp(stk__container_format(s->container)->iformat->name, "ogg") == 0;
+}
+
+static enum stk_status refuse_gap(double from, double to, struct stk_error *err)
+{
+	return stk__fail(err, STK_CORRUPT,
+		"the sound is damaged: samples are missing from %.3f s to %.3f s. strict=False puts silence in their place", from, to);
+}
+
+/* ---- packets ---- */
+
+/* Returns a slot of the queue for another packet, after the packets that are in it. Returns NULL if memory runs out. */
+static struct queued *add_slot(struct packets *p, const struct stk_ffmpeg *f)
+{
+	if (p->count == p->capacity) {
+		const int capacity = 2 * p->capacity + 1;
+		struct queued *queue = stk__realloc(p->queue, (size_t)capacity * sizeof *queue);
+		if (!queue)
+			return NULL;
+		p->queue = queue;
+		for (; p->capacity < capacity; p->capacity++) {
+			queue[p->capacity] = (struct queued){.packet = f->av_packet_alloc()};
+			if (!queue[p->capacity].packet)
+				return NULL;
+		}
 	}
+	return &p->queue[p->count];
+}
+
+/* Offsets in the header of an Ogg page. */
+enum { PAGE_POSITION = 6, PAGE_SERIAL = 14, PAGE_NUMBER = 18, PAGE_SEGMENTS = 26, PAGE_HEAD = 27 };
+
+/* Reads the header of the Ogg page at `at`. Returns false if no page is there. */
+static bool read_page(const struct stk_sound_stream *s, int64_t at, uint8_t head[PAGE_HEAD])
+{
+	return at >= 0 && at <= s->in.size - PAGE_HEAD && !stk__media_read(&s->in, at, head, PAGE_HEAD, NULL) &&
+	       memcmp(head, "OggS", 4) == 0;
+}
+
+/* Returns whether the packet begins another stream than the packet before it: its page has another serial number, or pages are numbered from the start again. */
+static bool is_chained(const struct stk_sound_stream *s, const AVPacket *before, const AVPacket *packet)
+{
+	uint8_t a[PAGE_HEAD], b[PAGE_HEAD];
+	return before->pos != packet->pos && read_page(s, before->pos, a) && read_page(s, packet->pos, b) &&
+	       (memcmp(a + PAGE_SERIAL, b + PAGE_SERIAL, 4) != 0 || stk__get32(b + PAGE_NUMBER, true) <= stk__get32(a + PAGE_NUMBER, true));
+}
+
+/* Returns whether the packet is in a page without samples, at the beginning of a stream. */
+static bool is_header(const struct stk_sound_stream *s, const AVPacket *packet)
+{
+	uint8_t head[PAGE_HEAD];
+	return read_page(s, packet->pos, head) && stk__get64(head + PAGE_POSITION, true) == 0;
+}
+
+/* Returns whether a page with samples of the same stream lies before the file's first packet, so that FFmpeg has dropped it. */
+static bool lacks_begin(const struct stk_sound_stream *s, const AVPacket *packet)
+{
+	uint8_t head[PAGE_HEAD], own[PAGE_HEAD], sizes[255];
+	if (!read_page(s, packet->pos, own))
+		return false;
+	for (int64_t at = 0; at < packet->pos;) {
+		if (!read_page(s, at, head))
+			return true;
+		if (memcmp(head + PAGE_SERIAL, own + PAGE_SERIAL, 4) == 0 && (int64_t)stk__get64(head + PAGE_POSITION, true) > 0)
+			return true;
+		const size_t n = head[PAGE_SEGMENTS];
+		if (at > s->in.size - PAGE_HEAD - (int64_t)n || stk__media_read(&s->in, at + PAGE_HEAD, sizes, n, NULL))
+			return true;
+		at += PAGE_HEAD + (int64_t)n;
+		for (size_t i = 0; i < n; i++)
+			at += sizes[i];
+	}
+	return false;
+}
+
+/* Compares the time of the packet that was added last with the end of the packet before it. If another stream begins, makes the times continue. If packets
+ * are missing, moves the packets between the hole and this one, whose times FFmpeg has counted from the packet before the hole. Fails if packets are missing,
+ * unless the stream is lenient. */
+static enum stk_status check_time(struct stk_sound_stream *s, struct stk_error *err)
+{
+	const int64_t most = (int64_t)1 << 48;
+	struct packets *p = &s->packets;
+	AVPacket *packet = p->queue[p->count - 1].packet, *before = p->count > 1 ? p->queue[p->count - 2].packet : NULL;
+	const bool timed = packet->pts >= -most && packet->pts <= most && packet->duration > 0 && packet->duration <= most &&
+			   p->offset >= -most && p->offset <= most;
+	packet->pts += timed ? p->offset : 0;
+	if (!before)
+		p->first_page = packet->pos;
+	if (!before && timed && !s->lenient && packet->pts > inaccuracy(s) && lacks_begin(s, packet))
+		return refuse_gap(0, (double)packet->pts * s->stream->time_base.num / s->stream->time_base.den, err);
+	const int64_t missing = before && timed && p->due != AV_NOPTS_VALUE ? packet->pts - p->due : 0;
+	p->linking |= before && (missing || !timed) && is_chained(s, before, packet);
+	if (p->linking && is_header(s, packet))
+		return STK_OK;
+	if (!timed) {
+		p->due = AV_NOPTS_VALUE;
+		return STK_OK;
+	}
+	bool moves = p->linking; /* the time says nothing about a gap, so it is made to continue */
+	if (p->linking) {
+		p->linking = false;
+		p->queue[p->count - 1].begins_link = true;
+		p->first_page = packet->pos;
+	} else if (missing > inaccuracy(s) || (missing > packet->duration / 2 && s->stream->codecpar->codec_id != AV_CODEC_ID_VORBIS)) {
+		/* FFmpeg may count the packets of a stream's first page from 0, and take the times of later ones from the file. */
+		moves = before->pos == p->first_page && !(!s->lenient && p->offset == 0 && lacks_begin(s, before));
+		int first = p->count - 1;
+		while (first > p->next && p->queue[first - 1].packet->pos == before->pos)
+			first--;
+		const int64_t from = first < p->count - 1 ? p->queue[first].packet->pts : p->due;
+		if (!moves && !s->lenient)
+			return refuse_gap(seconds_at(s, from), seconds_at(s, from + missing), err);
+		for (int i = first; !moves && i < p->count - 1; i++)
+			p->queue[i].packet->pts += missing;
+	}
+	if (moves) {
+		p->offset -= missing;
+		packet->pts -= missing;
+	}
+	if (p->due == AV_NOPTS_VALUE || p->due < packet->pts + packet->duration)
+		p->due = packet->pts + packet->duration;
+	return STK_OK;
+}
+
+/* Reads packets until one is ready to be sent. STK_END: there are no more packets. */
+static enum stk_status read_packets(struct stk_sound_stream *s, struct stk_error *err)
+{
+	enum { MOST = 1024 }; /* more packets than an Ogg page can hold */
+	struct packets *p = &s->packets;
+	const bool ogg = is_ogg(s);
+	while (p->ready == 0) {
+		if (p->next > 0) { /* at most one packet is left, which is the first one of a page */
+			const struct queued sent = p->queue[0];
+			if (p->next < p->count) {
+				p->queue[0] = p->queue[p->next];
+				p->queue[p->next] = sent;
+			}
+			p->count -= p->next;
+			p->next = 0;
+		}
+		if (p->ended)
+			return STK_END;
+		struct queued *slot = add_slot(p, s->f);
+		if (!slot)
+			return no_memory(err);
+		slot->begins_link = false;
+		enum stk_status status = stk__container_next(s->container, slot->packet, err);
+		if (status == STK_END) {
+			p->ended = true;
+			p->ready = p->count;
+			continue;
+		}
+		if (status)
+			return status;
+		p->count++;
+		if (s->start == AV_NOPTS_VALUE)
+			s->start = slot->packet->pts == AV_NOPTS_VALUE ? 0 : slot->packet->pts;
+		if (ogg && (status = check_time(s, err)))
+			return status;
+		if (!ogg)
+			p->ready = 1;
+		else if (p->count > 1 && (slot->packet->pos != p->queue[p->count - 2].packet->pos || p->count == MOST))
+			p->ready = p->count - 1;
+	}
+	return STK_OK;
 }
 
 /* Returns the number of packets before a window that must be decoded to make its samples exact; -1: all packets. */
@@ -147,13 +352,12 @@ static int preroll(const struct stk_sound_stream *s)
 		tb.num == 1 && s->info.rate > 0 &&
 		tb.den % s->info.rate == 0; /* a sample lasts a whole number of time bases, so different samples have different times */
 	const enum AVCodecID id = s->stream->codecpar->codec_id;
-	return !exact ? -1 : id == AV_CODEC_ID_FLAC ? 0 : id == AV_CODEC_ID_MP3 ? MP3_PREROLL : -1;
+	return !exact || s->origin == AV_NOPTS_VALUE ? -1 : id == AV_CODEC_ID_FLAC ? 0 : id == AV_CODEC_ID_MP3 ? MP3_PREROLL : -1;
 }
 
-/* Returns whether `s->packet` can be skipped for a window from frame `first` on: it ends at least `packets` packet durations before the window. */
-static bool is_before(const struct stk_sound_stream *s, int64_t first, int packets)
+/* Returns whether a packet can be skipped for a window from frame `first` on: it ends at least `packets` packet durations before the window. */
+static bool is_before(const struct stk_sound_stream *s, const AVPacket *p, int64_t first, int packets)
 {
-	const AVPacket *p = s->packet;
 	if (p->pts == AV_NOPTS_VALUE || p->duration <= 0 || p->pts < s->start || p->pts - s->start > INT64_MAX / ((int64_t)1 << 33))
 		return false;
 	return sample_number(s, p->pts + p->duration * (packets + 1)) <= first;
@@ -164,8 +368,10 @@ static bool is_before(const struct stk_sound_stream *s, int64_t first, int packe
 static enum stk_status send_packet(struct stk_sound_stream *s, int64_t first, struct stk_error *err)
 {
 	const int preroll_packets = s->info.rate ? preroll(s) : -1;
-	for (;;) {
-		enum stk_status status = stk__container_next(s->container, s->packet, err);
+	struct packets *p = &s->packets;
+	const struct queued *next;
+	for (;; s->f->av_packet_unref(next->packet)) {
+		enum stk_status status = read_packets(s, err);
 		if (status == STK_END) {
 			s->drained = true;
 			s->f->avcodec_send_packet(s->context, NULL);
@@ -173,15 +379,15 @@ static enum stk_status send_packet(struct stk_sound_stream *s, int64_t first, st
 		}
 		if (status)
 			return status;
-		if (!s->has_read_packet)
-			note_start(s);
-		if (preroll_packets < 0 || !is_before(s, first, preroll_packets))
+		next = &p->queue[p->next++];
+		p->ready--;
+		if (preroll_packets < 0 || !is_before(s, next->packet, first, preroll_packets))
 			break;
-		s->jumped = true;
-		s->f->av_packet_unref(s->packet);
+		s->jumped = s->unplaced = true;
 	}
-	int code = s->f->avcodec_send_packet(s->context, s->packet);
-	s->f->av_packet_unref(s->packet);
+	s->relinked |= next->begins_link;
+	int code = s->f->avcodec_send_packet(s->context, next->packet);
+	s->f->av_packet_unref(next->packet);
 	if (code == AVERROR(ENOMEM))
 		return no_memory(err);
 	const bool ignored = s->lenient || (s->jumped && s->at < first); /* the first packets after a jump lack their predecessors */
@@ -204,6 +410,7 @@ static enum stk_status check_frame(struct stk_sound_stream *s, struct stk_error 
 		s->info.rate = f->sample_rate;
 		s->info.channels = f->ch_layout.nb_channels;
 		s->info.pcm = kind;
+		s->origin = f->pts;
 	}
 	if (s->info.rate != f->sample_rate || s->info.channels != f->ch_layout.nb_channels || s->info.pcm != kind)
 		return stk__fail(err, STK_UNSUPPORTED,
@@ -212,8 +419,48 @@ static enum stk_status check_frame(struct stk_sound_stream *s, struct stk_error 
 	return STK_OK;
 }
 
-/* Decodes until s->frame holds samples that have not been passed on. Sets s->at from the frame's time if packets were skipped. first: the window's first
- * frame, for send_packet. STK_END: there are no more samples. */
+/* Returns whether a gap of `gap` samples before s->frame is so long that the frame's time must be wrong: an hour, or beyond the end that the file states. */
+static bool is_wrong(const struct stk_sound_stream *s, int64_t gap)
+{
+	enum { SLACK = 1 };
+	const AVFormatContext *f = stk__container_format(s->container);
+	const AVRational tb = s->stream->time_base;
+	double end = HUGE_VAL;
+	if (f->duration_estimation_method != AVFMT_DURATION_FROM_BITRATE && s->stream->duration > 0)
+		end = (double)s->stream->duration * tb.num / tb.den;
+	else if (f->duration_estimation_method != AVFMT_DURATION_FROM_BITRATE && f->duration > 0)
+		end = (double)f->duration / AV_TIME_BASE;
+	return gap > (int64_t)3600 * s->info.rate || seconds_at(s, s->frame->pts) > end + SLACK;
+}
+
+/* Sets s->at to the number of the first sample in s->frame, and s->gap to the number of samples that are missing before it. first: the window's first frame.
+ * STK_CORRUPT, unless the stream is lenient: the frame's time is wrong. */
+static enum stk_status place_frame(struct stk_sound_stream *s, int64_t first, struct stk_error *err)
+{
+	const AVFrame *f = s->frame;
+	s->gap = 0;
+	if (s->origin == AV_NOPTS_VALUE || f->pts == AV_NOPTS_VALUE)
+		return STK_OK;
+	const int64_t number = sample_number(s, f->pts) + s->shift, expected = s->unplaced ? first : s->at, gap = number - expected;
+	const bool fits = s->unplaced ? gap <= 0 : gap <= inaccuracy(s);
+	if (s->relinked)
+		s->shift -= gap;
+	else if (fits && s->unplaced)
+		s->at = number;
+	else if (!fits && !is_wrong(s, gap)) {
+		s->at = number;
+		s->gap = gap;
+	} else if (!fits && !s->lenient)
+		return stk__fail(err, STK_CORRUPT,
+			"the sound's time jumps from %.3f s to %.3f s: the file is damaged, or parts of several recordings follow each other in it. Cut "
+			"it there, or give strict=False, which ignores the jump",
+			(double)expected / s->info.rate, (double)number / s->info.rate);
+	s->unplaced = s->relinked = false;
+	return STK_OK;
+}
+
+/* Decodes until s->frame holds samples that have not been passed on, and sets s->at and s->gap. first: the window's first frame, for send_packet. STK_END:
+ * there are no more samples. */
 static enum stk_status next_frame(struct stk_sound_stream *s, int64_t first, struct stk_error *err)
 {
 	while (!s->pending) {
@@ -230,13 +477,26 @@ static enum stk_status next_frame(struct stk_sound_stream *s, int64_t first, str
 		else if (code >= 0) {
 			status = check_frame(s, err);
 			s->pending = !status && s->frame->nb_samples > 0;
-			if (s->pending && s->jumped && s->frame->pts != AV_NOPTS_VALUE)
-				s->at = sample_number(s, s->frame->pts);
+			if (s->pending)
+				status = place_frame(s, first, err);
 		}
 		if (status)
 			return status;
 	}
 	return STK_OK;
+}
+
+/* Enlarges s->block to at least n bytes. */
+static bool reserve_block(struct stk_sound_stream *s, size_t n)
+{
+	if (n <= s->capacity)
+		return true;
+	uint8_t *block = stk__realloc(s->block, n);
+	if (!block)
+		return false;
+	s->block = block;
+	s->capacity = n;
+	return true;
 }
 
 /* Returns the interleaved samples of s->frame, in s->block if the frame is planar. Returns NULL if memory runs out. */
@@ -249,13 +509,8 @@ static const uint8_t *interleaved(struct stk_sound_stream *s)
 	const size_t width = stk__pcm_bytes(kind), channels = (size_t)f->ch_layout.nb_channels, n = (size_t)f->nb_samples;
 	if (!planar || channels == 1)
 		return f->extended_data[0];
-	if (n * channels * width > s->capacity) {
-		uint8_t *block = stk__realloc(s->block, n * channels * width);
-		if (!block)
-			return NULL;
-		s->block = block;
-		s->capacity = n * channels * width;
-	}
+	if (!reserve_block(s, n * channels * width))
+		return NULL;
 	for (size_t c = 0; c < channels; c++) {
 		const uint8_t *from = f->extended_data[c];
 		uint8_t *to = s->block + c * width;
@@ -263,6 +518,24 @@ static const uint8_t *interleaved(struct stk_sound_stream *s)
 			memcpy(to, from, width);
 	}
 	return s->block;
+}
+
+/* Passes n frames of silence to the sink. */
+static enum stk_status send_silence(
+	struct stk_sound_stream *s, int64_t n, stk_stream_sink sink, void *user, const struct stk_cancel *cancel, struct stk_error *err)
+{
+	enum { PIECE = 4096 };
+	enum stk_status status = STK_OK;
+	if (!reserve_block(s, PIECE * (size_t)s->info.frame_bytes))
+		return no_memory(err);
+	memset(s->block, s->info.pcm == STK_PCM_U8 ? 0x80 : 0, PIECE * (size_t)s->info.frame_bytes);
+	for (int64_t k; !status && n; n -= k) {
+		if (cancel && stk__cancelled(cancel))
+			return stk__fail(err, STK_CANCELLED, "decoding was cancelled");
+		k = n < PIECE ? n : PIECE;
+		status = sink(user, s->block, k, err);
+	}
+	return status;
 }
 
 /* ---- public functions ---- */
@@ -301,8 +574,9 @@ void stk__stream_close(struct stk_sound_stream *s)
 	close_file(s);
 	if (s->frame)
 		s->f->av_frame_free(&s->frame);
-	if (s->packet)
-		s->f->av_packet_free(&s->packet);
+	for (int i = 0; i < s->packets.capacity; i++)
+		s->f->av_packet_free(&s->packets.queue[i].packet);
+	stk__free(s->packets.queue);
 	stk__free(s->block);
 	stk__free(s);
 }
@@ -423,8 +697,8 @@ static enum stk_status describe(struct stk_sound_stream *s, struct stk_error *er
 	s->info.frames = flac_frames(p);
 	const double expected = (double)s->stream->duration * s->stream->time_base.num / s->stream->time_base.den * s->info.rate;
 	s->info.expected = s->stream->duration > 0 && expected < 0x1p50 ? (int64_t)expected : -1;
-	if (s->pending && s->frame->pts != AV_NOPTS_VALUE)
-		s->info.origin = (double)s->frame->pts * s->stream->time_base.num / s->stream->time_base.den;
+	if (s->origin != AV_NOPTS_VALUE)
+		s->info.origin = (double)s->origin * s->stream->time_base.num / s->stream->time_base.den;
 	enum stk_status status = find_mp3_cut(s, err);
 	return status ? status : find_vorbis_end(s, &s->limit, err);
 }
@@ -441,8 +715,9 @@ enum stk_status stk__stream_open(struct stk_sound_library *l, const struct stk_s
 	s->in = (struct stk_media_input){
 		.size = (int64_t)bytes->size, .data = bytes->data, .read = read_bytes, .user = (void *)(uintptr_t)bytes};
 	s->frame = s->f->av_frame_alloc();
-	s->packet = s->f->av_packet_alloc();
-	enum stk_status status = s->frame && s->packet ? open_file(s, err) : no_memory(err);
+	s->start = s->origin = AV_NOPTS_VALUE;
+	s->packets.due = AV_NOPTS_VALUE;
+	enum stk_status status = s->frame ? open_file(s, err) : no_memory(err);
 	if (!status && (status = next_frame(s, 0, err)) == STK_END)
 		status = stk__fail(err, STK_CORRUPT, "the file (%s) has no samples", s->f->avcodec_get_name(s->stream->codecpar->codec_id));
 	if (!status)
@@ -468,30 +743,41 @@ enum stk_status stk__stream_decode(struct stk_sound_stream *s, int64_t first, in
 {
 	enum stk_status status = STK_OK;
 	const int64_t end = count < 0 || count > s->limit - first ? s->limit : first + count;
-	if (!s->container || first < s->at) {
+	if (!s->container || first < s->at - s->gap) {
 		close_file(s);
 		status = open_file(s, err);
 	}
-	while (!status && s->at < end) {
+	for (int64_t next = first; !status && next < end;) {
 		if (cancel && stk__cancelled(cancel))
 			return stk__fail(err, STK_CANCELLED, "decoding was cancelled");
 		if ((status = next_frame(s, first, err)))
 			break;
-		int64_t n = s->frame->nb_samples, skip = first > s->at ? first - s->at : 0;
-		int64_t ready = end - s->at < n ? end - s->at : n;
+		if (next < s->at) {
+			const int64_t silence = (s->at < end ? s->at : end) - next;
+			status = send_silence(s, silence, sink, user, cancel, err);
+			next += silence;
+			continue;
+		}
+		const int64_t n = s->frame->nb_samples, skip = next - s->at, ready = end - s->at < n ? end - s->at : n;
 		if (skip < ready) {
 			const uint8_t *samples = interleaved(s);
 			status = samples ? sink(user, samples + (size_t)skip * s->info.frame_bytes, ready - skip, err) : no_memory(err);
+			next = s->at + ready;
 		}
 		if (ready < n) /* the frame stays pending, since the next window may begin in it */
 			return status;
 		s->at += n;
+		s->gap = 0;
 		s->pending = false;
 	}
+	if (status && status != STK_END) /* a later call must not continue after the damage */
+		close_file(s);
 	if (status != STK_END)
 		return status;
 	const int64_t slack = 4096; /* upper bound of the encoder's delay and padding, which `tag_frames` includes and `at` does not */
-	if (s->lenient || s->jumped)
+	if (s->lenient)
+		return STK_OK;
+	if (s->jumped)
 		return STK_OK;
 	if (s->info.frames > s->at)
 		return refuse_short(s, s->info.frames, err);

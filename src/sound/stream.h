@@ -3,8 +3,9 @@
  * Sounds that libavcodec decodes: Vorbis, Opus, MP3, AAC and others, in any container that Stoker reads. This header uses no type of FFmpeg, so that other
  * layers can include it in builds without FFmpeg, in which stk__sound_library_create returns STK_UNSUPPORTED.
  *
- * Frames are counted without the encoder's delay and padding, as far as the file states them. A window has the samples that decoding everything and then
- * cropping gives, bit for bit. Packets before the window are decoded too, except in FLAC and MP3, where decoding can begin close to the window. */
+ * Frames are counted without the encoder's delay and padding, as far as the file states them. Gaps between the times of packets count too, and become
+ * silence, so that a frame's number follows from its time. A window has the samples that decoding everything and then cropping gives, bit for bit. Packets
+ * before the window are decoded too, except in FLAC and MP3, where decoding can begin close to the window. */
 #ifndef STK_SOUND_STREAM_H
 #define STK_SOUND_STREAM_H
 
@@ -31,8 +32,9 @@ typedef enum stk_status (*stk_stream_sink)(void *user, const uint8_t *samples, i
 
 /* Decodes frames from `first` on, `count` of them or all if count is -1, and passes them to `sink` in pieces; there are fewer frames if the file ends earlier.
  * May be called again for any window; a later call reads the file from its start again if its window begins before the decoded frame in which the last window
- * ended. STK_CORRUPT, unless the stream is lenient: damage, with its time in the message; or the file ends before the length that its header states, which is
- * noticed only if no packets were left out. STK_UNSUPPORTED: the sound's rate or channels change. STK_CANCELLED, STK_NO_MEMORY, or the failure of `sink`. */
+ * ended. STK_CORRUPT, unless the stream is lenient: damage, with its time in the message; pages of an Ogg file are missing; a packet's time cannot be
+ * right; or the window reaches the end of a truncated file. STK_UNSUPPORTED: the sound's rate or channels change. STK_CANCELLED, STK_NO_MEMORY, or the
+ * failure of `sink`. */
 STK_MUST_USE enum stk_status stk__stream_decode(struct stk_sound_stream *s, int64_t first, int64_t count, stk_stream_sink sink, void *user,
 	const struct stk_cancel *cancel, struct stk_error *err);
 

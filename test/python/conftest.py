@@ -25,7 +25,7 @@ LAYERS = {
     "op": (
         "test_byte_order_mark test_enumerations test_nuscenes_devkit test_windows test_gpu_arrays test_gpu_images "
         "test_audio test_audio_bench test_audio_codecs test_audio_flac test_audio_models test_audio_peers "
-        "test_audioread test_coco test_numpy_reader test_nuscenes test_nuscenes_provider "
+        "test_audioread test_sound_times test_coco test_numpy_reader test_nuscenes test_nuscenes_provider "
         "test_tfrecord test_webdataset "
         "test_arithmetic test_batchwide test_catalog test_cutout test_enhance test_finite test_geometry test_hostile_graphs test_ops_parity "
         "test_scaled_decoding "

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sounds with holes, and truncated ones: lost pages of an Ogg file are damage, and gaps between the times of packets are silence, so that sound fits its
+video. The references are ffmpeg's samples of the files without holes."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+import stoker
+from sound_files import tone, wav
+from stoker import Pipeline, fn
+from stoker.errors import CorruptError
+from support import SEED
+from test_audio_codecs import checksummed
+
+pytestmark = pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="the program ffmpeg is not installed")
+
+SECONDS, RATE = 8, 48000
+OGG = {"a.ogg": "libvorbis", "a.opus": "libopus", "a.oga": "flac"}
+GAPS = {"flac.mkv": "flac", "opus.mkv": "libopus", "aac.mp4": "aac", "mp3.mp4": "libmp3lame", "aac.ts": "aac"}
+
+
+def ffmpeg(*args) -> bytes:
+    return subprocess.run(["ffmpeg", "-v", "error", "-y", *map(str, args)], check=True, capture_output=True, timeout=60).stdout
+
+
+def samples_of(path) -> np.ndarray:
+    return np.frombuffer(ffmpeg("-i", path, "-ac", "1", "-f", "f32le", "-"), "<f4").reshape(-1, 1)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    root, rng = tmp_path_factory.mktemp("times"), np.random.default_rng(SEED)
+    (root / "source.wav").write_bytes(
+        wav((tone(rng, SECONDS * RATE) * 12000 + rng.normal(0, 2000, (SECONDS * RATE, 1))).astype("<i2"), RATE)
+    )
+    return root
+
+
+def made(folder, name, codec):
+    path = folder / name
+    if not path.exists():
+        try:
+            # Without pns: FFmpeg's decoder replaces parts of such a sound by random noise, which is not the same after a gap.
+            ffmpeg("-i", folder / "source.wav", "-c:a", codec, *(["-aac_pns", "0"] if codec == "aac" else []), path)
+        except subprocess.CalledProcessError:
+            path.unlink(missing_ok=True)
+            pytest.skip("this ffmpeg cannot write it")
+    return path
+
+
+def window(data, begin, end, strict=True):
+    """Decodes a window in time by decoders.audio."""
+    pipe = Pipeline(1, num_threads=1, device_id=None, strict=strict)
+    with pipe:
+        source = fn.external_source(source=[[np.frombuffer(data, np.uint8)]], cycle=True)
+        times = fn.external_source(source=[[np.array([begin, end])]], cycle=True)
+        pipe.set_outputs(fn.decoders.audio(source, times, downmix=True)[0])
+    return np.array(pipe.run()[0].at(0))[:, None]
+
+
+def pages(data: bytes) -> list[tuple[int, int]]:
+    """Returns (offset, size) of each page of an Ogg file."""
+    found, at = [], 0
+    while at < len(data):
+        size = 27 + data[at + 26] + sum(data[at + 27 : at + 27 + data[at + 26]])
+        found.append((at, size))
+        at += size
+    return found
+
+
+@pytest.mark.parametrize("place", (0.02, 0.3, 0.5, 0.7))
+@pytest.mark.parametrize("name", OGG)
+def test_a_lost_page_is_damage(folder, name, place):
+    data = made(folder, name, OGG[name]).read_bytes()
+    whole = samples_of(folder / name)
+    hit = max(int(len(data) * place), 6000)
+    damaged = bytearray(data)
+    damaged[hit] ^= 1
+    positions = [int.from_bytes(data[at + 6 : at + 14], "little", signed=True) / RATE for at, _ in pages(data)]
+    lost = next(i for i, (at, size) in enumerate(pages(data)) if at <= hit < at + size)
+    begin, end = max(positions[lost - 1], 0), positions[lost]
+    # The decoder of FLAC refuses a packet of which a part is in the lost page.
+    with pytest.raises(CorruptError, match=r"(samples are missing from [0-9.]+ s to|damaged at) [0-9.]+ s") as refused:
+        stoker.audiodecode(bytes(damaged))
+    named = [float(text) for text in re.findall(r"([0-9]+\.[0-9]+) s", str(refused.value))]
+    assert named == pytest.approx([begin, end][: len(named)], abs=0.12)
+    with pytest.raises(CorruptError, match=r"samples are missing|damaged at"):  # FFmpeg gives packets after the hole times from before it
+        window(bytes(damaged), begin + 0.02, begin + 0.08)
+    if begin == 0:
+        return
+    assert np.array_equal(stoker.audiodecode(bytes(damaged), duration=begin - 0.1, strict=False)[0], whole[: round((begin - 0.1) * RATE)])
+    lenient = stoker.audiodecode(bytes(damaged), strict=False)[0]
+    first, last = round((begin + 0.1) * RATE), round((end - 0.05) * RATE)
+    assert lenient.shape == whole.shape and not lenient[first:last].any()
+    # Vorbis needs a block, and Opus some packets, to be exact again.
+    after = round((end + (0.5 if name == "a.opus" else 0.1)) * RATE)
+    np.testing.assert_allclose(lenient[after:], whole[after:], atol=1e-2 if name == "a.opus" else 0)
+    assert np.array_equal(
+        window(bytes(damaged), begin - 0.2, end + 0.2, False), lenient[round((begin - 0.2) * RATE) : round((end + 0.2) * RATE)]
+    )
+
+
+@pytest.mark.parametrize("later", (0, 1000))
+@pytest.mark.parametrize("name", OGG)
+def test_chained_streams_may_have_any_times(folder, name, later):
+    """The second stream of a file has another serial number, and begins at time 0 or at any later time."""
+    data = made(folder, name, OGG[name]).read_bytes()
+    second = bytearray(data)
+    for number, (at, _) in enumerate(pages(data)):
+        second[at + 14 : at + 18] = b"next"
+        position = int.from_bytes(second[at + 6 : at + 14], "little", signed=True)
+        if position > 0 and number > 1:
+            second[at + 6 : at + 14] = (position + later * RATE).to_bytes(8, "little")
+    both = data + checksummed(bytes(second))
+    (folder / "both.ogg").write_bytes(both)
+    whole = stoker.audiodecode(both)[0]
+    assert whole.tobytes() == ffmpeg("-i", folder / "both.ogg", "-f", "f32le", "-")
+    for start in (SECONDS - 0.3, SECONDS + 2.5):
+        part = stoker.audiodecode(both, start=start, duration=0.6)[0]
+        assert np.array_equal(part, whole[round(start * RATE) : round((start + 0.6) * RATE)])
+
+
+@pytest.mark.parametrize("name", GAPS)
+def test_a_gap_is_silence(folder, name):
+    intact, path = made(folder, name, GAPS[name]), folder / f"gap-{name}"
+    ffmpeg("-i", intact, "-c", "copy", "-bsf:a", "noise=amount=0:drop='between(pts*tb,3,4)+between(pts*tb,5,5.3)'", path)
+    whole, origin = samples_of(intact), stoker.AudioDecoder(intact).metadata.begin_stream_seconds
+    decoder = stoker.AudioDecoder(path)
+    assert decoder.metadata.begin_stream_seconds == origin
+    assert abs(decoder.metadata.num_frames - len(whole)) <= RATE // 1000  # Matroska rounds times to milliseconds
+    slack = 0.0 if intact.suffix != ".mkv" else 0.001
+    edge = 0.1 if name != "opus.mkv" else 0.6  # frames overlap with the frames before them
+    for begin, end, silent in ((3.1, 3.9, True), (5.1, 5.2, True), (0.5, 2.9, False), (4.1 + edge, 4.9, False), (5.4 + edge, 7.5, False)):
+        got = decoder.get_samples_played_in_range(origin + begin, origin + end).data.numpy().T
+        assert np.array_equal(got, window(path.read_bytes(), origin + begin, origin + end))
+        assert np.array_equal(got, stoker.audioread(path, start=begin, duration=end - begin)[0])
+        if silent:
+            assert got.shape == (round((end - begin) * RATE), 1) and not got.any()
+            continue
+        first, count = round(begin * RATE), len(got)
+        shifts = range(-round(slack * RATE), round(slack * RATE) + 1)
+        off = min(np.abs(got[100:-100] - whole[first + k + 100 : first + k + count - 100]).max() for k in shifts)
+        assert off <= (1e-2 if name == "opus.mkv" else 0)
+    wide = window(path.read_bytes(), origin + 2.8, origin + 5.4)  # both gaps, and sound between them
+    assert np.array_equal(wide, stoker.audioread(path, start=2.8, duration=2.6)[0])
+
+
+@pytest.mark.parametrize("name", GAPS)
+def test_jitter_of_times_is_no_gap(folder, name):
+    path = folder / f"jitter-{name}"
+    late = "{0}+mod(N\\,3)*0.003/TB"
+    ffmpeg("-i", made(folder, name, GAPS[name]), "-c", "copy", "-bsf:a", f"setts=pts={late.format('PTS')}:dts={late.format('DTS')}", path)
+    assert np.array_equal(stoker.audioread(path)[0], samples_of(path))
+
+
+@pytest.mark.parametrize("name", GAPS)
+def test_a_jump_by_hours_is_refused(folder, name):
+    path = folder / f"jump-{name}"
+    late = "{0}+gte(N\\,50)*7200/TB"
+    ffmpeg("-i", made(folder, name, GAPS[name]), "-c", "copy", "-bsf:a", f"setts=pts={late.format('PTS')}:dts={late.format('DTS')}", path)
+    with pytest.raises(CorruptError, match=r"time jumps from [0-9.]+ s to 720[0-9.]+ s.*strict=False"):
+        stoker.audioread(path)
+    assert np.array_equal(stoker.audioread(path, strict=False)[0], samples_of(path))
