@@ -291,12 +291,14 @@ static size_t page_size(const uint8_t *p, size_t left)
 /* Returns whether the checksum of an Ogg page is right. Bytes inside of a page can look like the beginning of another page, but have no right checksum. */
 static bool is_page(const uint8_t *p, size_t size)
 {
-	const uint32_t POLYNOMIAL = 0x04c11db7;
+	/* The remainders of 0 to 15, shifted left by 28 bits, by the polynomial 0x04c11db7. */
+	static const uint32_t table[] = {0x00000000, 0x04c11db7, 0x09823b6e, 0x0d4326d9, 0x130476dc, 0x17c56b6b, 0x1a864db2, 0x1e475005,
+		0x2608edb8, 0x22c9f00f, 0x2f8ad6d6, 0x2b4bcb61, 0x350c9b64, 0x31cd86d3, 0x3c8ea00a, 0x384fbdbd};
 	uint32_t crc = 0;
 	for (size_t i = 0; i < size; i++) {
 		crc ^= (uint32_t)(i >= PAGE_CRC && i < PAGE_CRC + 4 ? 0 : p[i]) << 24;
-		for (int k = 0; k < 8; k++)
-			crc = crc << 1 ^ (crc >> 31 ? POLYNOMIAL : 0);
+		crc = crc << 4 ^ table[crc >> 28];
+		crc = crc << 4 ^ table[crc >> 28];
 	}
 	return crc == stk__get32(p + PAGE_CRC, true);
 }

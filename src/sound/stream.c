@@ -777,6 +777,10 @@ enum stk_status stk__stream_decode(struct stk_sound_stream *s, int64_t first, in
 	const int64_t slack = 4096; /* upper bound of the encoder's delay and padding, which `tag_frames` includes and `at` does not */
 	if (s->lenient)
 		return STK_OK;
+	if (stk__container_is_cut(s->container))
+		return stk__fail(err, STK_CORRUPT,
+			"a truncated file (%s): it ends after %.3f s, before the end that its structure promises. strict=False decodes what is there",
+			s->info.coding, seconds(s));
 	if (s->jumped)
 		return STK_OK;
 	if (s->info.frames > s->at)

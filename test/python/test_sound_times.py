@@ -166,3 +166,21 @@ def test_a_jump_by_hours_is_refused(folder, name):
     with pytest.raises(CorruptError, match=r"time jumps from [0-9.]+ s to 720[0-9.]+ s.*strict=False"):
         stoker.audioread(path)
     assert np.array_equal(stoker.audioread(path, strict=False)[0], samples_of(path))
+
+
+@pytest.mark.parametrize("name", [*OGG, "flac.mkv", "opus.mkv", "opus.webm"])
+def test_a_truncated_file_is_refused(folder, name):
+    """Matroska states the size of the file's contents, and Ogg marks the page that ends a stream."""
+    data = made(folder, name, {**OGG, **GAPS, "opus.webm": "libopus"}[name]).read_bytes()
+    whole = samples_of(folder / name)
+    cuts = [len(data) * 3 // 5]
+    if name in OGG:
+        cuts += [at for at, _ in pages(data)][6:]  # complete pages are left
+    for cut in cuts:
+        with pytest.raises(CorruptError, match=r"a truncated file \([a-z]+\): it ends after [0-9.]+ s.*strict=False|damaged at"):
+            stoker.audiodecode(data[:cut])
+        part = stoker.audiodecode(data[:cut], strict=False)[0]
+        assert 0.3 * len(whole) < len(part) < len(whole) or name in ("flac.mkv", "a.oga")  # the header of FLAC states the length
+        assert np.array_equal(part[:RATE], whole[:RATE])
+        origin = stoker.AudioDecoder(data).metadata.begin_stream_seconds
+        assert np.array_equal(window(data[:cut], origin, origin + 1), whole[:RATE])  # its decoding does not reach the end
