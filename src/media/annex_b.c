@@ -92,15 +92,17 @@ bool stk__annex_b_each_unit(const uint8_t *at, size_t size, bool (*on_unit)(void
 	return begin < size && on_unit(user, at + begin, size - begin);
 }
 
-/* Sets the int at `user` to the number of temporal layers, and returns true, if the unit is a sequence parameter set of HEVC. */
+/* If the unit is a sequence parameter set of HEVC, raises the int at `user` to the set's number of temporal layers. Returns false, so that all units are read:
+ * the sets of a stream may differ. */
 static bool find_layers(void *user, const uint8_t *unit, size_t size)
 {
-	enum { SPS = 33 };
+	enum { SPS = 33, STREAM_LAYER = 0x1f8 }; /* sets of other layers of the stream, such as a second view, have another form */
 	int *layers = user;
-	if (size < 3 || (unit[0] >> 1 & 63) != SPS)
+	if (size < 3 || (unit[0] >> 1 & 63) != SPS || (unit[0] << 8 | unit[1]) & STREAM_LAYER)
 		return false;
-	*layers = (unit[2] >> 1 & 7) + 1;
-	return true;
+	const int found = (unit[2] >> 1 & 7) + 1;
+	*layers = found > *layers ? found : *layers;
+	return false;
 }
 
 enum stk_status stk__annex_b_create(
@@ -115,14 +117,16 @@ enum stk_status stk__annex_b_create(
 	if (has_start_code(header, size)) {
 		memcpy(out->head, header, size);
 		out->head_size = size;
-		stk__annex_b_each_unit(out->head, out->head_size, find_layers, &out->layers);
+		if (codec == STK_UNITS_HEVC)
+			stk__annex_b_each_unit(out->head, out->head_size, find_layers, &out->layers);
 		return STK_OK;
 	}
 	struct reader r = {header, size, false};
 	uint8_t *end = codec == STK_UNITS_HEVC ? put_hvcc(&r, &out->length, out->head) : put_avcc(&r, &out->length, out->head);
 	out->head_size = (size_t)(end - out->head);
 	if (!r.ended) {
-		stk__annex_b_each_unit(out->head, out->head_size, find_layers, &out->layers);
+		if (codec == STK_UNITS_HEVC)
+			stk__annex_b_each_unit(out->head, out->head_size, find_layers, &out->layers);
 		return STK_OK;
 	}
 	stk__annex_b_free(out);
@@ -180,7 +184,7 @@ enum stk_status stk__annex_b_convert(
 }
 
 struct needs {
-	const struct stk_annex_b *a;
+	struct stk_annex_b *a;
 	bool needed, seen; /* needed: other pictures may refer to the picture; seen: one of its slices was found */
 };
 
@@ -198,15 +202,24 @@ static bool note_slice(void *user, const uint8_t *unit, size_t size)
 	} else {
 		const int type = unit[0] >> 1 & 63, layer = size > 1 ? unit[1] & 7 : 0;
 		if (type >= HEVC_SLICES)
-			return false;
+			return find_layers(&n->a->layers, unit, size);
 		n->needed = type >= HEVC_LAST_SUB_LAYER || type % 2 != 0 || layer != n->a->layers;
 	}
 	return n->seen = true; /* true ends the search: other slices of the picture have the same type */
 }
 
-bool stk__annex_b_unneeded(const struct stk_annex_b *a, const uint8_t *packet, size_t size)
+bool stk__annex_b_unneeded(struct stk_annex_b *a, const uint8_t *packet, size_t size)
 {
 	struct needs n = {a, false, false};
-	stk__annex_b_each_unit(packet, size, note_slice, &n);
+	struct reader r = {packet, size, false};
+	if (!a->length)
+		stk__annex_b_each_unit(packet, size, note_slice, &n);
+	while (a->length && r.left) {
+		const uint32_t unit = read_bits(&r, a->length);
+		if (unit > r.left || (unit > 0 && note_slice(&n, r.at, unit)))
+			break;
+		r.at += unit;
+		r.left -= unit;
+	}
 	return n.seen && !n.needed;
 }

@@ -18,7 +18,7 @@ struct stk_annex_b {
 	size_t head_size;
 	int length; /* number of bytes of the length that precedes each unit in a packet; 0: packets are in Annex B already */
 	enum stk_unit_codec codec;
-	int layers; /* number of temporal layers of HEVC; 0: unknown */
+	int layers; /* maximum number of temporal layers of the parameter sets of HEVC so far; 0: none was seen */
 };
 
 /* Reads the header of a stream: avcC or hvcC. For streams in Annex B the header is empty or consists of units in Annex B. The caller frees *out with
@@ -37,7 +37,8 @@ STK_MUST_USE enum stk_status stk__annex_b_convert(
 /* Calls `on_unit` for each unit of a stream in Annex B, until `on_unit` returns true. Returns the result of the last call, or false without units. */
 bool stk__annex_b_each_unit(const uint8_t *at, size_t size, bool (*on_unit)(void *user, const uint8_t *unit, size_t size), void *user);
 
-/* Returns whether no other picture refers to the picture of a packet, so that the packet can be skipped if its picture is not wanted. packet: in Annex B. */
-bool stk__annex_b_unneeded(const struct stk_annex_b *a, const uint8_t *packet, size_t size);
+/* Returns whether no other picture refers to the picture of a packet, so that the packet can be skipped if its picture is not wanted. packet: as the stream
+ * stores it. Adds the packet's own parameter sets to a->layers, so call it for every key packet of HEVC. */
+bool stk__annex_b_unneeded(struct stk_annex_b *a, const uint8_t *packet, size_t size);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Decodes wanted frames on the calling thread with libavcodec. The time of each packet is replaced by the number of its frame. libavcodec copies that
  * number to the decoded frame, which is thus identified even if the times in the file are wrong. */
+#include "media/annex_b.h"
 #include "media/colour.h"
 #include "media/index.h"
 
@@ -17,7 +18,9 @@ struct stk_video_decoder {
 	struct stk_video_limits limits;
 	stk_yuv_row *yuv_row;
 	AVCodecContext *context;
-	uint64_t serial; /* hash of the context's parameters, as in stk_video_index.serial */
+	struct stk_annex_b units; /* of HEVC: the format of packets, and the number of temporal layers */
+	bool reads_units;         /* whether `units` is known */
+	uint64_t serial;          /* hash of the context's parameters, as in stk_video_index.serial */
 	int (*get_buffer)(AVCodecContext *context, AVFrame *frame, int flags); /* libavcodec's own */
 	AVFrame *frame;
 	AVPacket *packet;
@@ -84,6 +87,7 @@ void stk__video_decoder_destroy(struct stk_video_decoder *d)
 		d->f.av_frame_free(&d->frame);
 	if (d->packet)
 		d->f.av_packet_free(&d->packet);
+	stk__annex_b_free(&d->units);
 	stk__free(d->bytes);
 	stk__ffmpeg_unload(&d->f);
 	stk__free(d);
@@ -143,6 +147,34 @@ static void forget_colours(const AVCodecParameters *p, AVCodecContext *context, 
 	context->color_primaries = (enum AVColorPrimaries)UNSTATED;
 }
 
+/* ---- pictures that no wanted frame needs ---- */
+
+/* HEVC marks pictures to which no picture of their temporal layer refers. Pictures of higher layers may refer to them. libavcodec's skip_frame ignores the layers,
+ * so Stoker itself leaves out the packets of such pictures, if they are in the highest layer. */
+
+static enum stk_status read_units(struct stk_video_decoder *d, const AVCodecParameters *p, struct stk_error *err)
+{
+	const size_t size = p->extradata_size > 0 ? (size_t)p->extradata_size : 0;
+	stk__annex_b_free(&d->units);
+	if (p->codec_id != AV_CODEC_ID_HEVC)
+		return STK_OK;
+	const enum stk_status s = stk__annex_b_create(STK_UNITS_HEVC, p->extradata, size, &d->units, err);
+	d->reads_units = !s;
+	return s == STK_CORRUPT ? STK_OK : s; /* libavcodec may understand the packets all the same; then all are sent */
+}
+
+/* Returns whether the packet is not sent. May set the context's skip_frame, so that libavcodec leaves out the picture. wanted: the packet's frame is wanted. */
+static bool leave_out(struct stk_video_decoder *d, const AVCodecParameters *p, const struct stk_packet *packet, bool wanted)
+{
+	if (p->codec_id != AV_CODEC_ID_HEVC) {
+		d->context->skip_frame = wanted ? AVDISCARD_DEFAULT : AVDISCARD_NONREF;
+		return false;
+	}
+	if (!d->reads_units || (wanted && !(packet->flags & STK_PACKET_KEY)))
+		return false;
+	return stk__annex_b_unneeded(&d->units, d->bytes, (size_t)packet->size) && !wanted;
+}
+
 /* ---- the context ---- */
 
 static enum stk_status open_context(struct stk_video_decoder *d, const struct stk_video_index *x, struct stk_error *err)
@@ -152,6 +184,9 @@ static enum stk_status open_context(struct stk_video_decoder *d, const struct st
 		return stk__fail(err, STK_UNSUPPORTED, "the FFmpeg here has no decoder for %s", x->facts.codec);
 	d->f.avcodec_free_context(&d->context);
 	d->index = NULL;
+	enum stk_status s = read_units(d, x->parameters, err);
+	if (s)
+		return s;
 	d->context = d->f.avcodec_alloc_context3(codec);
 	if (!d->context || d->f.avcodec_parameters_to_context(d->context, x->parameters) < 0)
 		return no_memory(err);
@@ -333,11 +368,17 @@ static enum stk_status send_packet(struct decoding *n, int32_t packet, int64_t f
 	d->counters.read_ns += have - began;
 	if (s)
 		return s;
+	/* libavcodec often conceals missing bytes without an error. Then only the demuxer knows that the picture is not that of the encoder. */
+	if (p->flags & STK_PACKET_DAMAGED && n->damaged < 0) {
+		n->damaged = packet;
+		n->code = AVERROR_INVALIDDATA;
+	}
+	if (leave_out(d, n->x->parameters, p, wanted))
+		return STK_OK;
 	d->packet->data = d->bytes;
 	d->packet->size = p->size;
 	d->packet->pts = d->packet->dts = frame;
 	d->packet->flags = p->flags & STK_PACKET_KEY ? AV_PKT_FLAG_KEY : 0;
-	d->context->skip_frame = wanted ? AVDISCARD_DEFAULT : AVDISCARD_NONREF;
 	if (keeps_colours(n->x->parameters))
 		forget_colours(n->x->parameters, d->context, d->bytes, p->size);
 	const int code = d->f.avcodec_send_packet(d->context, d->packet);
@@ -347,10 +388,9 @@ static enum stk_status send_packet(struct decoding *n, int32_t packet, int64_t f
 	d->counters.decoded++;
 	if (code == AVERROR(ENOMEM))
 		return no_memory(n->err);
-	/* libavcodec often conceals missing bytes without an error. Then only the demuxer knows that the picture is not that of the encoder. */
-	if ((code < 0 || p->flags & STK_PACKET_DAMAGED) && n->damaged < 0) {
+	if (code < 0 && n->damaged < 0) {
 		n->damaged = packet;
-		n->code = code < 0 ? code : AVERROR_INVALIDDATA;
+		n->code = code;
 	}
 	return STK_OK;
 }

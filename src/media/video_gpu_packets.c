@@ -121,7 +121,7 @@ static enum stk_status send_packet(struct stk_video_gpu_call *n, int32_t packet,
 		return s;
 	const int32_t number = number_of(n, packet);
 	const bool units = n->x->parameters->codec_id == AV_CODEC_ID_H264 || n->x->parameters->codec_id == AV_CODEC_ID_HEVC;
-	const bool skip = units && !n->wanted->next && stk__annex_b_unneeded(&g->units, data, size);
+	const bool skip = units && !n->wanted->next && stk__annex_b_unneeded(&g->units, g->bytes, (size_t)n->x->packets.v[packet].size);
 	g->counters.decoded += !(skip && number == STK_NVDEC_UNWANTED);
 	return stk__nvdec_send(g->session, data, size, number, skip, flags & STK_PACKET_DROPPED, err);
 }

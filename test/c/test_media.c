@@ -447,14 +447,17 @@ static void test_units_follow_start_codes(void **state)
 	assert_int_equal(stk__annex_b_convert(&a, BYTES(0, 9, 0x65, 7, 0, 0, 0, 0, 0, 0, 0), to, &written, &err), STK_CORRUPT);
 	assert_int_equal(stk__annex_b_convert(&a, BYTES(0, 8, 0x65, 0, 0, 3, 0, 3, 0, 0), to, &written, &err), STK_OK);
 	/* Only slices of pictures to which no picture refers (nal_ref_idc 0) are unneeded. */
-	assert_true(stk__annex_b_unneeded(&a, BYTES(0, 0, 0, 1, 9, 0, 0, 1, 0x01, 5)));
-	assert_false(stk__annex_b_unneeded(&a, BYTES(0, 0, 1, 0x41, 5)));
-	assert_false(stk__annex_b_unneeded(&a, BYTES(0, 0, 1, 0x67, 5)));
+	assert_true(stk__annex_b_unneeded(&a, BYTES(0, 1, 9, 0, 2, 0x01, 5)));
+	assert_false(stk__annex_b_unneeded(&a, BYTES(0, 2, 0x41, 5)));
+	assert_false(stk__annex_b_unneeded(&a, BYTES(0, 2, 0x67, 5)));
+	assert_false(stk__annex_b_unneeded(&a, BYTES(0, 9, 0x01, 5)));
 	stk__annex_b_free(&a);
 	assert_int_equal(stk__annex_b_create(STK_UNITS_H264, BYTES(1, 100, 0, 13, 0xff, 0xe1, 0, 9, 0x67), &a, &err), STK_CORRUPT);
 	assert_non_null(strstr(err.message, "cut short"));
 	/* Streams that are in Annex B already stay unchanged. */
 	assert_int_equal(stk__annex_b_create(STK_UNITS_H264, NULL, 0, &a, &err), STK_OK);
+	assert_true(stk__annex_b_unneeded(&a, BYTES(0, 0, 0, 1, 9, 0, 0, 1, 0x01, 5)));
+	assert_false(stk__annex_b_unneeded(&a, BYTES(0, 0, 1, 0x41, 5)));
 	convert_packet(&a, BYTES(0, 0, 1, 0x65), BYTES(0, 0, 1, 0x65));
 	stk__annex_b_free(&a);
 }
@@ -478,6 +481,11 @@ static void test_unneeded_pictures_of_hevc(void **state)
 	stk__annex_b_free(&a);
 	assert_int_equal(stk__annex_b_create(STK_UNITS_HEVC, NULL, 0, &a, NULL), STK_OK); /* the number of layers is unknown */
 	assert_false(stk__annex_b_unneeded(&a, trail_n, sizeof trail_n));
+	/* A key packet with parameter sets of two layers; the set of another layer of the stream (nuh_layer_id 1) does not count. */
+	assert_false(stk__annex_b_unneeded(&a, BYTES(0, 0, 1, 0x42, 1, 0x03, 9, 0, 0, 1, 0x42, 9, 0x07, 9, 0, 0, 1, 0x26, 1, 9)));
+	assert_int_equal(a.layers, 2);
+	assert_false(stk__annex_b_unneeded(&a, trail_n, sizeof trail_n));
+	assert_true(stk__annex_b_unneeded(&a, higher, sizeof higher));
 }
 
 static void test_colours_of_key_frames(void **state)

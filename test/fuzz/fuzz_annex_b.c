@@ -31,8 +31,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			abort();
 		if (a.length && written && memcmp(to, (uint8_t[]){0, 0, 0, 1}, 4) != 0)
 			abort();
-		stk__annex_b_unneeded(&a, to, written);
 	}
+	stk__annex_b_unneeded(&a, data + header, rest);
 	free(to);
 	stk__annex_b_free(&a);
 	return 0;

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import io
+import itertools
 import json
 import os
 import pickle
@@ -58,6 +59,44 @@ def test_reading_on_decodes_each_packet_once(clips, name, steps):
         assert np.array_equal(decoder[frame], want[frame]), frame
         frame += steps[k % len(steps)]
     assert decoder.counters["packets_decoded"] < 1.3 * len(want) + 30, decoder.counters
+
+
+def slices_of_hevc(path):
+    """Returns type, temporal layer, and offset in the file of each slice in an MP4 file of HEVC."""
+    words = ["ffprobe", "-v", "error", "-show_entries", "packet=pos,size", "-of", "json", str(path)]
+    packets = json.loads(subprocess.run(words, capture_output=True, check=True, timeout=60).stdout)["packets"]
+    data, found = path.read_bytes(), []
+    for packet in packets:
+        at = int(packet["pos"])
+        end = at + int(packet["size"])
+        while at < end:
+            kind, layer = data[at + 4] >> 1 & 63, data[at + 5] & 7
+            found += [(kind, layer, at + 4)] if kind < 32 else []
+            at += 4 + int.from_bytes(data[at : at + 4], "big")
+    return found
+
+
+@pytest.mark.parametrize("name", ["layers.mp4", "layers.hevc"])
+def test_pictures_of_lower_temporal_layers_are_decoded_for_higher_ones(tmp_path, name):
+    """The stream has two temporal layers. In the last picture of the lower layer before each IDR picture, the test changes the type to TRAIL_N, as an encoder
+    may: only pictures of the higher layer refer to it."""
+    path = tmp_path / "layers.mp4"
+    options = "log-level=error:keyint=9:min-keyint=9:open-gop=0:bframes=3:b-adapt=0:scenecut=0:temporal-layers=1"
+    videos.ffmpeg("-f lavfi -i", videos.SOURCE.format(2), "-c:v libx265 -preset fast -x265-params", options, path)
+    slices = slices_of_hevc(path)
+    lower = [(kind, at) for kind, layer, at in slices if layer == 1]
+    assert len(lower) < len(slices)
+    last = [at for (kind, at), (following, _) in itertools.pairwise([*lower, (20, 0)]) if kind == 1 and following == 20]
+    assert len(last) > 2
+    data = bytearray(path.read_bytes())
+    for at in last:
+        data[at] &= 0x81
+    path.write_bytes(data)
+    if name != path.name:
+        videos.ffmpeg("-i", path, "-c copy", tmp_path / name)
+    want = videos.frames(tmp_path / name)
+    for i, frame in enumerate(want):
+        assert np.array_equal(opened(tmp_path / name)[i], frame), i
 
 
 def test_batches_that_follow_each_other_decode_each_packet_once(clips):
