@@ -19,10 +19,17 @@ TASKS = ["pick the cube", "place the cube", "pour water \u00e9"]
 
 
 def make(
-    root: Path, lengths: tuple[int, ...] = (7, 12, 5), version: int = 3, cameras: int = 0, images: int = 0, seed: int = 3
+    root: Path,
+    lengths: tuple[int, ...] = (7, 12, 5),
+    version: int = 3,
+    cameras: int = 0,
+    images: int = 0,
+    seed: int = 3,
+    more: dict[str, Any] | None = None,
 ) -> dict[str, np.ndarray]:
     """Writes a data set, and returns its columns by name; an image is the bytes of a PNG. lengths: frames of each episode. version: 3 for format 3.0, otherwise
-    2.1. cameras: number of features that are videos, which the ffmpeg program makes; images: number of features that are images in the tables."""
+    2.1. cameras: number of features that are videos, which the ffmpeg program makes; images: number of features that are images in the tables. more: further
+    columns, as arrays of numbers or lists of the bytes of images."""
     rng = np.random.default_rng(seed)
     total = sum(lengths)
     episode = np.repeat(np.arange(len(lengths)), lengths)
@@ -39,11 +46,14 @@ def make(
         "index": np.arange(total),
         "task_index": episode % len(TASKS),
     }
+    data |= {k: v for k, v in (more or {}).items() if not isinstance(v, list)}
     features = {k: {"dtype": str(v.dtype), "shape": list(v.shape[1:]) or [1], "names": None} for k, v in data.items()}
     for c in range(cameras):
         features[f"observation.images.cam{c}"] = {"dtype": "video", "shape": [3, 32, 48], "names": ["c", "h", "w"]}
-    for c in range(images):
-        features[f"observation.images.still{c}"] = {"dtype": "image", "shape": [3, 8, 8], "names": ["c", "h", "w"]}
+    stills = {f"observation.images.still{c}": [_png(rng) for _ in range(total)] for c in range(images)}
+    stills |= {k: v for k, v in (more or {}).items() if isinstance(v, list)}
+    for name in stills:
+        features[name] = {"dtype": "image", "shape": [3, 8, 8], "names": ["c", "h", "w"]}
     info = {
         "codebase_version": f"v{'3.0' if version == 3 else '2.1'}",
         "fps": FPS,
@@ -59,7 +69,6 @@ def make(
         else "videos/chunk-{episode_chunk:03d}/{video_key}/episode_{episode_index:06d}.mp4",
     }
     _write(root / "meta" / "info.json", json.dumps(info))
-    stills = {f"observation.images.still{c}": [_png(rng) for _ in range(total)] for c in range(images)}
     ends = np.cumsum(lengths)
     if version == 3:
         _write_v3(root, data, stills, lengths, ends, cameras)
@@ -85,8 +94,16 @@ def _png(rng: np.random.Generator) -> bytes:
     return out.getvalue()
 
 
+def _column(values: np.ndarray) -> Any:
+    made = pa.array(values.ravel())
+    for size in values.shape[:0:-1]:
+        offsets = pa.array(np.arange(0, len(made) + 1, size), pa.int32())
+        made = pa.ListArray.from_arrays(offsets, made)
+    return made
+
+
 def _table(data: dict[str, np.ndarray], stills: dict[str, list[bytes]], rows: slice) -> Any:
-    columns = {k: pa.array(v[rows].tolist() if v.ndim > 1 else v[rows]) for k, v in data.items()}
+    columns = {k: _column(v[rows]) for k, v in data.items()}
     columns["observation.state"] = pa.array(data["observation.state"][rows].tolist(), pa.list_(pa.float32(), 4))
     columns["action"] = pa.array(data["action"][rows].tolist(), pa.list_(pa.float32()))
     struct = pa.struct([("bytes", pa.binary()), ("path", pa.string())])

@@ -2,6 +2,7 @@
 """Robot data sets in LeRobot's format give the samples that LeRobot defines, even after a resume and on several ranks."""
 
 import copy
+import io
 import itertools
 import json
 import os
@@ -17,6 +18,7 @@ import stoker
 from robots import FPS, TASKS, make
 from stoker import Loader, _core
 from stoker.errors import CorruptError, InvalidArgumentError, NotFoundError, StateError, UnsupportedError
+from support import SEED
 
 torch = pytest.importorskip("torch")
 DELTAS = {"observation.state": [-0.2, -0.1, 0.0], "action": [k / FPS for k in range(4)], "next.reward": [0.0, 0.1]}
@@ -59,6 +61,44 @@ def test_samples_equal_the_definition(tmp_path, version, deltas):
     batch = next(iter(loader))
     assert set(batch) == set(joined)
     assert all(torch.equal(batch[k], v) if isinstance(v, torch.Tensor) else batch[k] == v for k, v in joined.items())
+
+
+def numbers(total):
+    """Returns columns of each type that Arrow has, of one number and of several dimensions."""
+    rng = np.random.default_rng(SEED)
+    made = {}
+    for dtype in ("bool", *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)), "float16", "float32", "float64"):
+        for shape in ((), (3,), (2, 3), (2, 1, 2)):
+            made[f"{dtype}.{len(shape)}"] = (rng.random((total, *shape)) * 100).astype(dtype)
+    return made
+
+
+@pytest.mark.parametrize("version", [3, 2])
+@pytest.mark.parametrize("times", [None, [0.0], [-0.1, 0.0]], ids=["plain", "one", "two"])
+def test_numbers_have_the_types_of_lerobot(tmp_path, version, times):
+    """LeRobotDataset calls torch.tensor with Python's numbers, as `datasets` returns them."""
+    columns = numbers(9)
+    make(tmp_path, (4, 5), version, more=columns)
+    deltas = {} if times is None else dict.fromkeys(columns, times)
+    loader = Loader.from_lerobot(tmp_path, 9, delta_timestamps=deltas)
+    (batch,) = loader
+    for name, column in columns.items():
+        for i in (0, 5, 8):
+            rows = [i] if times is None else [max(i + round(t * FPS), 0 if i < 4 else 4) for t in times]
+            wanted = torch.stack([torch.tensor(column[k].tolist()) for k in rows])
+            wanted = wanted[0] if times is None else wanted
+            for given in (loader.dataset[i][name], batch[name][i]):
+                assert given.dtype == wanted.dtype and given.shape == wanted.shape and torch.equal(given, wanted), name
+
+
+@pytest.mark.parametrize("value, held", [(np.float64(1e100), "float32"), (np.uint64(2**63), "int64")])
+def test_numbers_that_samples_cannot_hold_are_refused(tmp_path, value, held):
+    column = np.ones(9, value.dtype)
+    column[7] = value
+    make(tmp_path, (4, 5), more={"x": column})
+    with pytest.raises(UnsupportedError, match=re.escape(f"row group 1, column 'x': it holds {value.item()}, and samples hold {held}")):
+        Loader.from_lerobot(tmp_path, 1)
+    assert len(Loader.from_lerobot(tmp_path, 1, columns=["action"]).dataset) == 9
 
 
 @pytest.mark.parametrize("version", [3, 2])

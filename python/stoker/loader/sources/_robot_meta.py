@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from stoker import _files
-from stoker.errors import CorruptError, NotFoundError
+from stoker._arrays import infinite_in
+from stoker.errors import CorruptError, NotFoundError, UnsupportedError
 from stoker.loader._saved import is_whole
 from stoker.loader.sources._table_files import Listed, read_footers, read_group
 
@@ -192,7 +193,8 @@ def _joined(stats: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def column_of(chunked: Any, feature: Mapping[str, Any], where: str) -> Any:
     """Returns a column of a row group as an array of the feature's type, of shape (rows, *the feature's shape), or (rows) if the feature's shape is (1).
-    Returns strings and images as a list. Raises CorruptError for nulls, and if shape or type do not fit the feature."""
+    Returns strings and images as a list. Raises CorruptError for nulls, and if shape or type do not fit the feature; UnsupportedError for numbers that samples
+    cannot hold."""
     import numpy as np
     import pyarrow as pa
 
@@ -212,8 +214,31 @@ def column_of(chunked: Any, feature: Mapping[str, Any], where: str) -> Any:
         flat = piece.to_numpy(zero_copy_only=False)
         if len(flat) != rows * size:
             raise CorruptError(f"{where}: {rows} rows hold {len(flat)} numbers, and meta/info.json says that each has the shape {shape}")
-        arrays.append(_as_type(flat, dtype, where).reshape((rows, *shape) if shape != (1,) else (rows,)))
+        flat = _as_type(flat, dtype, where)
+        _check_fits(flat, where)
+        arrays.append(flat.reshape((rows, *shape) if shape != (1,) else (rows,)))
     return np.concatenate(arrays) if arrays else np.zeros((0, *shape) if shape != (1,) else (0,), dtype)
+
+
+def in_samples(values: Any) -> Any:
+    """Converts an array to the type of numbers in samples, which is what torch.tensor makes of Python's numbers, as LeRobotDataset does: float32, int64 or
+    bool."""
+    return values.astype({"f": "float32", "b": "bool"}.get(values.dtype.kind, "int64"), copy=False)
+
+
+def _check_fits(values: Any, where: str) -> None:
+    """Raises UnsupportedError if in_samples would change a number, other than by rounding a float."""
+    import numpy as np
+
+    if values.dtype not in (np.float64, np.uint64):
+        return
+    with np.errstate(over="ignore"):
+        made = in_samples(values)
+    wrong = infinite_in(values, made) if made.dtype.kind == "f" else made < 0
+    if wrong is not None and np.any(wrong):
+        raise UnsupportedError(
+            f"{where}: it holds {values[wrong][0].item()!r}, and samples hold {made.dtype}, as those of LeRobotDataset: leave the key out of columns=[...]"
+        )
 
 
 def _as_type(values: Any, dtype: Any, where: str) -> Any:

@@ -21,6 +21,7 @@ from stoker.loader.sources._robot_meta import (
     check_info,
     check_totals,
     column_of,
+    in_samples,
     path_of,
     read_json,
     read_lines,
@@ -385,7 +386,7 @@ class Robots:
             elif isinstance(column, list):
                 made[key] = [column[p] for p in frames] if frames.ndim == 1 else [[column[p] for p in row] for row in frames]
             else:
-                made[key] = torch.from_numpy(column[frames])
+                made[key] = torch.from_numpy(in_samples(column[frames]))
         for key in self.videos:
             frames, pads = self._frames_at(key, at, low, high)
             if pads is not None:
