@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import robots
 import stoker
+from PIL import Image, ImageOps
 from robots import FPS, TASKS, make
 from stoker import Loader, _core
 from stoker.errors import CorruptError, InvalidArgumentError, NotFoundError, StateError, UnsupportedError
@@ -99,6 +100,58 @@ def test_numbers_that_samples_cannot_hold_are_refused(tmp_path, value, held):
     with pytest.raises(UnsupportedError, match=re.escape(f"row group 1, column 'x': it holds {value.item()}, and samples hold {held}")):
         Loader.from_lerobot(tmp_path, 1)
     assert len(Loader.from_lerobot(tmp_path, 1, columns=["action"]).dataset) == 9
+
+
+def stills():
+    """Returns files of images with other channels, types and orientations than RGB of 8 bits."""
+    rng = np.random.default_rng(SEED)
+    four = Image.fromarray(rng.integers(0, 256, (6, 9, 4), dtype=np.uint8))
+    turned = Image.Exif()
+    turned[0x112] = 6
+    made = {mode: (four.convert(mode), "PNG", {}) for mode in ("RGB", "RGBA", "L", "LA", "1")}
+    made |= {
+        "PNG turned": (four, "PNG", {"exif": turned}),
+        "JPEG": (four.convert("RGB"), "JPEG", {}),
+        "JPEG gray": (four.convert("L"), "JPEG", {}),
+    }
+    made |= {"JPEG turned": (four.convert("RGB"), "JPEG", {"exif": turned}), "CMYK": (four.convert("CMYK"), "JPEG", {})}
+    made |= {"float": (Image.fromarray(rng.normal(size=(6, 9)).astype(np.float32)), "TIFF", {})}
+    files = {}
+    for name, (image, form, more) in made.items():
+        out = io.BytesIO()
+        image.save(out, form, **more)
+        files[name] = out.getvalue()
+    return files
+
+
+def as_tensor(data):
+    """Returns an image as `datasets` decodes it, with the orientation of EXIF, and as torchvision's ToTensor converts it: only pixels of 8 bits are scaled."""
+    image = ImageOps.exif_transpose(Image.open(io.BytesIO(data)))
+    array = np.asarray(image.convert("L") if image.mode == "1" else image)
+    array = (array if array.ndim == 3 else array[..., None]).transpose(2, 0, 1)
+    return torch.from_numpy(array.copy()).float() / (255 if array.dtype == np.uint8 else 1)
+
+
+@pytest.mark.parametrize("times", [None, [0.0], [-0.1, 0.0]], ids=["plain", "one", "two"])
+def test_images_in_tables_are_those_of_lerobot(tmp_path, times):
+    files = stills()
+    make(tmp_path, (2,), more={name: [data] * 2 for name, data in files.items()})
+    loader = Loader.from_lerobot(tmp_path, 2, delta_timestamps={} if times is None else dict.fromkeys(files, times))
+    (batch,) = loader
+    for name, data in files.items():
+        wanted = as_tensor(data)
+        wanted = wanted if times is None else torch.stack([wanted] * len(times))
+        for given in (loader.dataset[1][name], batch[name][0]):
+            assert given.dtype == torch.float32 and given.shape == wanted.shape, name
+            assert torch.allclose(given, wanted, rtol=0, atol=1 / 255 if "JPEG" in name else 1e-7), name
+
+
+def test_images_of_16_bits_are_refused(tmp_path):
+    out = io.BytesIO()
+    Image.fromarray(np.full((6, 9), 40_000, np.uint16)).save(out, "PNG")
+    make(tmp_path, (2,), more={"depth": [out.getvalue()] * 2})
+    with pytest.raises(UnsupportedError, match="the image of 'depth' in frame 0 has pixels of uint16, and those of uint8 and float32"):
+        Loader.from_lerobot(tmp_path, 2).dataset[0]
 
 
 @pytest.mark.parametrize("version", [3, 2])

@@ -408,7 +408,10 @@ class Robots:
         return np.clip(wanted, low[:, None], high[:, None]), pads
 
     def _decoded(self, key: str, column: Any, frame: int) -> Any:
-        """Decodes the image in row `frame` of a table's column, and returns it as uint8, (C, H, W). Raises CorruptError if the row has no image."""
+        """Decodes the image in row `frame` of a table's column, with the file's channels. Returns it as uint8 or float32, (C, H, W). Raises CorruptError if the
+        row has no image, and UnsupportedError for pixels of other types."""
+        import numpy as np
+
         from stoker._image import imdecode, imread
 
         value = column[int(frame)]
@@ -417,9 +420,14 @@ class Robots:
             path = value["path"] if isinstance(value, Mapping) else None
             if not path:
                 raise CorruptError(f"{self.root}: frame {int(frame)} has no image in {key!r}")
-            image = imread(path if os.path.isabs(path) else self.root / path, adjust_orientation=False)
+            image = imread(path if os.path.isabs(path) else self.root / path, output_type="ANY_DATA", dtype="stored")
         else:
-            image = imdecode(data, adjust_orientation=False)
+            image = imdecode(data, output_type="ANY_DATA", dtype="stored")
+        if image.dtype not in (np.uint8, np.float32):
+            raise UnsupportedError(
+                f"{self.root}: the image of {key!r} in frame {int(frame)} has pixels of {image.dtype}, and those of uint8 and float32 (TIFF) are read: write "
+                "the images with one of these types, or leave the key out of columns=[...]"
+            )
         return image.transpose(2, 0, 1)
 
     def _video_frames(self, key: str, wanted: Any, episode: Any, places: Sequence[Place] | None) -> Any:
@@ -429,8 +437,8 @@ class Robots:
         return self._scaled(key, (frame for frames in found for frame in frames), wanted.shape, places)
 
     def _scaled(self, key: str, frames: Iterable[Any], shape: tuple[int, ...], places: Sequence[Place] | None) -> Any:
-        """Scales frames of uint8, (C, H, W), to 0..1, and applies the user's transform to the frames of each sample. shape: the result's extents before C, H
-        and W. places: as for batch().
+        """Scales frames of uint8, (C, H, W), to 0..1, and applies the user's transform to the frames of each sample. Frames of float32 are not scaled. shape:
+        the result's extents before C, H and W. places: as for batch().
 
         NumPy does the arithmetic: torch would start more threads for each thread of the Loader, and would copy each frame once more to stack them."""
         import numpy as np
@@ -443,7 +451,7 @@ class Robots:
                 rows = made.reshape(-1, *frame.shape)
             elif frame.shape != rows.shape[1:]:
                 raise CorruptError(f"{self.root}: frames of {key!r} have different sizes in a batch: {rows.shape[1:]} and {frame.shape}")
-            np.divide(frame, np.float32(255), out=rows[k], dtype=np.float32)
+            np.divide(frame, np.float32(255 if frame.dtype == np.uint8 else 1), out=rows[k], dtype=np.float32)
         stacked = torch.from_numpy(made)
         return stacked if self._transforms is None else self._transformed(key, stacked, places)
 
