@@ -155,6 +155,25 @@ def test_images_of_16_bits_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("version", [3, 2])
+def test_a_single_time_of_a_video_has_no_dimension(tmp_path, version):
+    make(tmp_path, (4, 5), version, cameras=2)
+    one, two = "observation.images.cam0", "observation.images.cam1"
+    shapes = []
+
+    def transform(frames):
+        shapes.append(tuple(frames.shape))
+        return frames
+
+    deltas = {one: [-0.1], two: [-0.1, 0.0], "action": [0.0]}
+    dataset = Loader.from_lerobot(tmp_path, 2, delta_timestamps=deltas, image_transforms=transform).dataset
+    sample = dataset[2]
+    assert sample[one].shape == (3, 32, 48) and sample[two].shape == (2, 3, 32, 48) and sample["action"].shape == (1, 2)
+    assert sample[f"{one}_is_pad"].tolist() == [False] and dataset[0][f"{one}_is_pad"].tolist() == [True]
+    assert torch.equal(sample[one], sample[two][0]) and shapes[:2] == [(3, 32, 48), (2, 3, 32, 48)]
+    assert next(iter(Loader.from_lerobot(tmp_path, 3, delta_timestamps=deltas)))[one].shape == (3, 3, 32, 48)
+
+
+@pytest.mark.parametrize("version", [3, 2])
 def test_chosen_episodes(tmp_path, version):
     data = make(tmp_path, (7, 12, 5, 4), version)
     dataset = Loader.from_lerobot(tmp_path, 4, episodes=[3, 1], delta_timestamps={"action": [-0.1, 0.1]}).dataset

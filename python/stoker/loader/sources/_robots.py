@@ -391,6 +391,8 @@ class Robots:
             frames, pads = self._frames_at(key, at, low, high)
             if pads is not None:
                 made[f"{key}_is_pad"] = torch.from_numpy(pads)
+            if frames.shape[1:] == (1,):  # LeRobotDataset squeezes the dimension of a single time, but only for videos
+                frames = frames[:, 0]
             made[key] = self._video_frames(key, frames, episode, places)
         made["task"] = [self.tasks[int(t)] for t in self._frames["task_index"][at]]
         return made
