@@ -173,6 +173,27 @@ def test_a_single_time_of_a_video_has_no_dimension(tmp_path, version):
     assert next(iter(Loader.from_lerobot(tmp_path, 3, delta_timestamps=deltas)))[one].shape == (3, 3, 32, 48)
 
 
+@pytest.mark.parametrize("name", ["subtask", "__index_level_0__"])
+def test_subtasks(tmp_path, name):
+    make(tmp_path, (4, 5), more={"subtask_index": np.arange(9) % 3})
+    assert "subtask" not in Loader.from_lerobot(tmp_path, 1).dataset[0]
+    texts = ["reach", "grasp \u00e9", "lift"]
+    path = tmp_path / "meta" / "subtasks.parquet"
+    robots.pq.write_table(robots.pa.table({"subtask_index": [0, 1, 2], name: texts}), path)
+    loader = Loader.from_lerobot(tmp_path, 9)
+    (batch,) = loader
+    assert batch["subtask"] == texts * 3 and batch["subtask_index"].tolist() == [0, 1, 2] * 3
+    assert [loader.dataset[i]["subtask"] for i in (0, 4)] == texts[:2]
+    assert "subtask" not in Loader.from_lerobot(tmp_path, 1, columns=["action"]).dataset[0]
+    state = loader.state_dict()
+    robots.pq.write_table(robots.pa.table({"subtask_index": [0, 1, 2], name: texts[::-1]}), path)
+    with pytest.raises(StateError, match="another robot data set"):
+        Loader.from_lerobot(tmp_path, 9).load_state_dict(state)
+    robots.pq.write_table(robots.pa.table({"subtask_index": [0, 1], name: texts[:2]}), path)
+    with pytest.raises(CorruptError, match="has the subtask_index 2, and meta/subtasks has no such subtask"):
+        Loader.from_lerobot(tmp_path, 1)
+
+
 @pytest.mark.parametrize("version", [3, 2])
 def test_chosen_episodes(tmp_path, version):
     data = make(tmp_path, (7, 12, 5, 4), version)

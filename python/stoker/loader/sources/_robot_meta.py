@@ -67,6 +67,16 @@ def read_table(path: Path) -> Any:
     return pa.concat_tables(groups) if groups else file.schema.empty_table().select(names)
 
 
+def texts_of(path: Path, name: str) -> dict[int, str]:
+    """Returns the texts of meta/tasks.parquet (name="task") or meta/subtasks.parquet (name="subtask"), by their numbers. Raises CorruptError for a table
+    without numbers and texts."""
+    table, number = read_table(path), f"{name}_index"
+    texts = next((n for n in table.column_names if n in (name, "__index_level_0__") or n != number), None)
+    if texts is None or number not in table.column_names:
+        raise CorruptError(f"{path}: it has the columns {', '.join(table.column_names)}, and not a {name} and a {number}")
+    return dict(zip(table[number].to_pylist(), table[texts].to_pylist(), strict=True))
+
+
 def whole(row: Mapping[str, Any], name: str, where: str) -> int:
     """Returns row[name]. Raises CorruptError unless it is a whole number of at least 0. where: the row's file and number, for the message."""
     value = row.get(name)

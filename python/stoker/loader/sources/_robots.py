@@ -29,6 +29,7 @@ from stoker.loader.sources._robot_meta import (
     read_table,
     seconds,
     storage,
+    texts_of,
     whole,
 )
 from stoker.loader.sources._table_files import Listed, TableFile, is_remote, read_footers, read_group
@@ -92,6 +93,7 @@ class Robots:
         check_totals(self.root, self.info, [e.number for e in self.all_episodes], sum(e.end - e.begin for e in self.all_episodes))
         self.episodes = self._choose(episodes)
         self._wanted = self._columns(columns)
+        self.subtasks = self._read_subtasks()
         self.cameras = [k for k in self._wanted if self.features[k]["dtype"] in ("video", "image")]
         self.videos = [k for k in self.cameras if self.features[k]["dtype"] == "video"]
         if image_transforms is not None and not callable(image_transforms):
@@ -122,7 +124,8 @@ class Robots:
         if self._digest is None:
             episodes = [(e.number, e.begin, e.end) for e in self.episodes]
             features = sorted((name, str(f.get("dtype")), str(f.get("shape"))) for name, f in self.features.items())
-            self._digest = digest_of_text(self.fps, episodes, features, sorted(self.tasks.items()))
+            texts = [sorted(found.items()) for found in (self.tasks, self.subtasks) if found is not None]
+            self._digest = digest_of_text(self.fps, episodes, features, *texts)
         return self._digest
 
     # ---- metadata ----
@@ -134,11 +137,12 @@ class Robots:
         path = self.root / "meta" / "tasks.parquet"
         if not path.exists():
             raise NotFoundError(f"{path}: it does not exist, and holds the texts of the tasks")
-        table = read_table(path)
-        texts = next((n for n in table.column_names if n in ("task", "__index_level_0__") or n != "task_index"), None)
-        if texts is None or "task_index" not in table.column_names:
-            raise CorruptError(f"{path}: it has the columns {', '.join(table.column_names)}, and not a task and a task_index")
-        return dict(zip(table["task_index"].to_pylist(), table[texts].to_pylist(), strict=True))
+        return texts_of(path, "task")
+
+    def _read_subtasks(self) -> dict[int, str] | None:
+        """Returns the texts of subtasks, by their numbers; None if samples have no subtask."""
+        path = self.root / "meta" / "subtasks.parquet"
+        return texts_of(path, "subtask") if "subtask_index" in self._wanted and path.exists() else None
 
     def _read_episodes(self) -> list[Episode]:
         if self.version == 2:
@@ -250,8 +254,8 @@ class Robots:
                 self._check_spans(key)
 
     def _check_frames(self, lengths: Sequence[int]) -> None:
-        """Raises CorruptError unless each row has the frame and episode numbers that follow from the metadata, a task that meta/tasks lists, and a time of 0 or
-        more."""
+        """Raises CorruptError unless each row has the frame and episode numbers that follow from the metadata, a task that meta/tasks lists, a subtask that
+        meta/subtasks lists, and a time of 0 or more."""
         import numpy as np
 
         rows = {n: np.asarray(self._frames[n]) for n in STANDARD}
@@ -279,12 +283,16 @@ class Robots:
             raise CorruptError(
                 f"{self.root}: frame {frame[k]} of episode {episode[k]} has the timestamp {times[k]}, which is no time from 0 on"
             )
-        unknown = np.flatnonzero(~np.isin(rows["task_index"], list(self.tasks)))
-        if len(unknown):
-            k = unknown[0]
-            raise CorruptError(
-                f"{self.root}: frame {frame[k]} of episode {episode[k]} has the task_index {rows['task_index'][k]}, and meta/tasks has no such task"
-            )
+        for name, texts in (("task", self.tasks), ("subtask", self.subtasks)):
+            if texts is None:
+                continue
+            numbers = np.asarray(self._frames[f"{name}_index"])
+            unknown = np.flatnonzero(~np.isin(numbers, list(texts)))
+            if len(unknown):
+                k = unknown[0]
+                raise CorruptError(
+                    f"{self.root}: frame {frame[k]} of episode {episode[k]} has the {name}_index {numbers[k]}, and meta/{name}s has no such {name}"
+                )
 
     def _check_spans(self, key: str) -> None:
         """Raises CorruptError if two episodes share frames of a video, or if an episode's part of the video is too short for its number of rows."""
@@ -395,6 +403,8 @@ class Robots:
                 frames = frames[:, 0]
             made[key] = self._video_frames(key, frames, episode, places)
         made["task"] = [self.tasks[int(t)] for t in self._frames["task_index"][at]]
+        if self.subtasks is not None:
+            made["subtask"] = [self.subtasks[int(t)] for t in self._frames["subtask_index"][at]]
         return made
 
     def _frames_at(self, key: str, at: Any, low: Any, high: Any) -> tuple[Any, Any]:
