@@ -9,7 +9,7 @@ from typing import Any
 
 
 def features_of(schema: Any) -> dict[str, Any]:
-    """Returns a dict from columns to the features that `datasets` wrote into the schema; {} if there are none."""
+    """Returns a dict from columns to the features that `datasets` wrote into the schema; {} for a schema without features."""
     try:
         found = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
     except (KeyError, ValueError, TypeError, RecursionError):
