@@ -1403,7 +1403,7 @@ def test_binary_columns_in_several_chunks():
 
     parts = [[b"a", None], [b"bc"]]
     chunked = pa.chunked_array([pa.array(p, pa.binary()) for p in parts])
-    value = values_of(column_of("raw", pa.binary(), False), chunked)
+    value = values_of(column_of("raw", pa.binary(), False), chunked).at
     assert [None if (v := value(i)) is None else bytes(v) for i in range(3)] == [b"a", None, b"bc"]
 
 

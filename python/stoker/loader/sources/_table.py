@@ -8,7 +8,7 @@ import json
 import threading
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ from stoker.loader.sources._table_columns import (
     Column,
     NullError,
     column_of,
+    decoded_bytes,
     fill_of,
     looks_like_images,
     may_hold_files,
@@ -60,16 +61,18 @@ class Group:
     """A row group in memory. rows: number of rows. values: dict from columns to functions from a row to its value. bytes: size in memory."""
 
     def __init__(self, table: Any, columns: Sequence[Column]) -> None:
-        self.rows, self.bytes = table.num_rows, table.nbytes
-        self.values = {}
+        self.rows, self.bytes = table.num_rows, 0
+        self.values: dict[str, Callable[[int], Any]] = {}
         for c in columns:
             try:
-                self.values[c.name] = values_of(c, table.column(c.name))
+                values = values_of(c, table.column(c.name))
             except MemoryError:
                 raise
             except Exception as e:
                 e.add_note(f"in column {c.name}")
                 raise CorruptError(f"column {c.name}: {e}") from e
+            self.values[c.name] = values.at
+            self.bytes += values.bytes
 
 
 class Table:
@@ -340,15 +343,16 @@ class Table:
     # ---- sizes ----
 
     def group_bytes(self, group: int) -> int:
-        """Returns the size in bytes of a group's decoded columns, from the file's footer. Counts only columns that are read."""
+        """Returns about how many bytes a group's decoded columns take, from the file's footer. Counts only columns that are read."""
         found = self._bytes.get(group)
         if found is None:
             found = self._bytes[group] = self._group_bytes(group)
         return found
 
     def _group_bytes(self, group: int) -> int:
-        file, number = self.groups[group]
-        return sum(max(0, c.total_uncompressed_size) for c in file.chunks(number, {c.name for c in self.columns}))
+        (file, number), columns = self.groups[group], {c.name: c for c in self.columns}
+        footer = file.footer.row_group(number)
+        return sum(decoded_bytes(columns[name], footer.column(i)) for i, name in enumerate(file.roots) if name in columns)
 
     def _is_too_large(self, group: int) -> bool:
         """Returns whether a group's mean row is over the limit, so that at least one row is. Rows of a group are read together, so such a group is not read,

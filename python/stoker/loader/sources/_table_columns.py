@@ -8,12 +8,14 @@ import json
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from stoker._arrays import infinite_in
 from stoker.errors import InvalidArgumentError
 
-DENSE = 64 << 20  # repeated texts or bytes stay indices into a dictionary if their values would take more than this many bytes
+_INDEX = 4  # bytes of an index into a dictionary, and of an offset of a text
+_WIDTHS = {"bool": 1, "float32": 4, "int64": 8}  # bytes of a value by its type in batches
+_PHYSICAL = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 8, "FLOAT": 4, "DOUBLE": 8}  # bytes of a value by its type in Parquet
 IMAGE, BYTES, TEXT, NUMBER, ARRAY, OBJECT = "image", "bytes", "text", "number", "array", "object"
 
 
@@ -131,21 +133,46 @@ def is_text(type: Any) -> bool:
     return _is_text(plain_type(type))
 
 
-Values = Callable[[int], Any]  # returns the value of a row, or None if it is null
+class Values(NamedTuple):
+    """The values of a column's rows."""
+
+    at: Callable[[int], Any]  # returns the value of a row, or None if it is null
+    bytes: int  # size of the memory that `at` refers to
+
+
+def decoded_bytes(column: Column, chunk: Any) -> int:
+    """Returns about how many bytes the values of a column chunk take in memory, from pyarrow's metadata of the chunk. The size of its pages says too little: the
+    pages hold a number that repeats only once, and small numbers in few bits. Texts and bytes that repeat stay indices in memory, too (see read_group)."""
+    pages = max(0, chunk.total_uncompressed_size)
+    if column.kind == IMAGE:
+        return pages
+    width = _WIDTHS.get(column.dtype) or _width(column, chunk)
+    return max(pages, chunk.num_values * width)
+
+
+def _width(column: Column, chunk: Any) -> int:
+    """Returns the least bytes that a value of a column of bytes, texts or objects takes in memory."""
+    import pyarrow.types as t
+
+    type = plain_type(column.type)
+    if t.is_fixed_size_binary(type):
+        return int(type.byte_width) + 8  # each value gets an offset of 8 bytes
+    return _PHYSICAL.get(chunk.physical_type, _INDEX)
 
 
 def values_of(column: Column, chunked: Any) -> Values:
-    """Returns a function from the index of a row to its value. Does not join the chunks, which would take their memory a second time."""
+    """Returns the values of a column. Does not join the chunks, which would take their memory a second time."""
     parts = [_values(column, _without_encoding(part, column)) for part in (chunked.chunks if hasattr(chunked, "chunks") else [chunked])]
     if len(parts) == 1:
         return parts[0]
     starts = list(itertools.accumulate(map(len, chunked.chunks), initial=0))
+    functions = [part.at for part in parts]
 
     def value(row: int) -> Any:
         part = bisect_right(starts, row) - 1
-        return parts[part](row - starts[part])
+        return functions[part](row - starts[part])
 
-    return value
+    return Values(value, sum(part.bytes for part in parts))
 
 
 def _values(column: Column, array: Any) -> Values:
@@ -157,36 +184,32 @@ def _values(column: Column, array: Any) -> Values:
         return _numbers(array, column.dtype)
     if column.kind == ARRAY:
         values = _arrays(array, column.dtype)
-        return (
-            values
-            if not column.shape
-            else lambda row: None if (value := values(row)) is None else value.reshape(value.shape[:-1] + column.shape)
-        )
-    return lambda row: None if (value := array[row].as_py()) is None else json.dumps(value)
+        if not column.shape:
+            return values
+        at, shape = values.at, column.shape
+        return values._replace(at=lambda row: None if (value := at(row)) is None else value.reshape(value.shape[:-1] + shape))
+    return Values(lambda row: None if (value := array[row].as_py()) is None else json.dumps(value), array.nbytes)
 
 
 def _without_encoding(part: Any, column: Column) -> Any:
-    """Returns the array without extension types and dictionaries. Texts and bytes keep a dictionary if they would take much more memory without it."""
+    """Returns the array without extension types, and without dictionaries unless it holds texts or bytes. Those keep their dictionary, which takes less memory
+    if values repeat."""
     plain = plain_type(column.type)
     part = getattr(part, "storage", part)
-    if column.kind in (IMAGE, BYTES, TEXT) and _repeats(part):
+    if column.kind in (IMAGE, BYTES, TEXT) and _has_dictionary(part):
         return part
     if part.type != plain:
         part = part.dictionary_decode() if hasattr(part, "dictionary_decode") else part.cast(plain)
     return getattr(part, "storage", part)
 
 
-def _repeats(part: Any) -> bool:
-    """Returns whether texts, bytes, or a field of a struct, are indices into a dictionary and would take much more memory as values."""
-    import pyarrow.compute as pc
+def _has_dictionary(part: Any) -> bool:
+    """Returns whether texts, bytes, or a field of a struct, are indices into a dictionary."""
     import pyarrow.types as t
 
     if t.is_struct(part.type):
-        return any(_repeats(field) for field in part.flatten())
-    if not t.is_dictionary(part.type) or not (_is_binary(part.type.value_type) or _is_text(part.type.value_type)):
-        return False
-    lengths = pc.binary_length(part.dictionary)
-    return (pc.max(lengths).as_py() or 0) * len(part) > DENSE and (pc.sum(lengths.take(part.indices)).as_py() or 0) > DENSE
+        return any(_has_dictionary(field) for field in part.flatten())
+    return t.is_dictionary(part.type) and (_is_binary(part.type.value_type) or _is_text(part.type.value_type))
 
 
 def _nulls(array: Any) -> Any:
@@ -194,16 +217,23 @@ def _nulls(array: Any) -> Any:
     return array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
 
 
+def _size(*arrays: Any) -> int:
+    """Returns the bytes of those arrays that are not None."""
+    return sum(array.nbytes for array in arrays if array is not None)
+
+
 def _buffers(array: Any, text: bool) -> Values:
-    """Returns a function from a row of bytes or texts to its value, or None for a null. Bytes are views of Arrow's memory, texts are str."""
+    """Returns the values of bytes or texts. Bytes are views of Arrow's memory, texts are str."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.types as t
 
     if t.is_dictionary(array.type):
-        entry, missing = _buffers(array.dictionary, text), _nulls(array)
-        indices = array.indices.fill_null(0).to_numpy(zero_copy_only=False)
-        return lambda row: None if missing is not None and missing[row] else entry(indices[row])
+        (entry, size), missing = _buffers(array.dictionary, text), _nulls(array)
+        indices = (array.indices.fill_null(0) if array.indices.null_count else array.indices).to_numpy(zero_copy_only=False)
+        return Values(
+            lambda row: None if missing is not None and missing[row] else entry(int(indices[row])), size + _size(indices, missing)
+        )
     if not (t.is_binary(array.type) or t.is_large_binary(array.type) or t.is_string(array.type) or t.is_large_string(array.type)):
         array = array.cast(pa.large_string() if text else pa.large_binary())
     wide = t.is_large_binary(array.type) or t.is_large_string(array.type)
@@ -219,23 +249,26 @@ def _buffers(array: Any, text: bool) -> Values:
         part = memory[ends[row] : ends[row + 1]]  # type: ignore[index]
         return str(part, "utf-8") if text else part
 
-    return value
+    return Values(value, _size(array, nulls))
 
 
 def _images(array: Any) -> Values:
     import pyarrow.types as t
 
     if not t.is_struct(array.type):
-        return _buffers(array, _is_text(array.type))
+        return _buffers(array, is_text(array.type))
     parts = dict(zip((array.type.field(k).name for k in range(array.type.num_fields)), array.flatten(), strict=True))
-    data = _buffers(parts["bytes"], False)
-    paths = _buffers(parts["path"], True) if "path" in parts and _is_text(plain_type(parts["path"].type)) else None
+    data, size = _buffers(parts["bytes"], False)
+    paths = None
+    if "path" in parts and _is_text(plain_type(parts["path"].type)):
+        paths, more = _buffers(parts["path"], True)
+        size += more
 
     def value(row: int) -> Any:
         found = data(row)
         return found if found is not None or paths is None else paths(row)
 
-    return value
+    return Values(value, size)
 
 
 @dataclass(frozen=True)
@@ -253,6 +286,10 @@ class _Numbers:
             value = self.given[at][over].ravel()[0]
             kinds = f"floats are float32, and {value:g}" if self.made.dtype.kind == "f" else f"whole numbers are int64, and {value}"
             raise OverflowError(f"{kinds} does not fit")
+
+    @property
+    def bytes(self) -> int:
+        return _size(self.made, self.given, self.over)
 
 
 def _flat(array: Any, dtype: str) -> _Numbers:
@@ -287,18 +324,18 @@ def _numbers(array: Any, dtype: str) -> Values:
         numbers.check(row)
         return made[row].item()
 
-    return value
+    return Values(value, numbers.bytes + _size(nulls))
 
 
 def _arrays(array: Any, dtype: str) -> Values:
-    """Returns a function from a row of a column of lists of numbers to the row's array, or None for a null. Lists may be nested. An empty list becomes an array
-    with the extents of the column's type, 0 for lists of any length. The function raises an error if the lists inside of a row differ in length."""
+    """Returns the arrays of a column of lists of numbers. Lists may be nested. An empty list becomes an array with the extents of the column's type, 0 for lists
+    of any length. Asking for a row raises an error if the lists inside of it differ in length."""
     import numpy as np
 
     empty = (0, *(max(n, 0) for n in _extents(array.type)[1:]))
     ends, nulls, inner = _list_of(array)
     if hasattr(inner.type, "value_type") and _dtype(plain_type(inner.type)) == "":
-        deeper = _arrays(inner, dtype)
+        deeper, size = _arrays(inner, dtype)
 
         def nested(row: int) -> Any:
             if nulls is not None and nulls[row]:
@@ -314,7 +351,7 @@ def _arrays(array: Any, dtype: str) -> Values:
                 )
             return np.stack(rows) if rows else np.zeros(empty, dtype)
 
-        return nested
+        return Values(nested, size + _size(ends, nulls))
     numbers, missing = _flat(inner, dtype), _nulls(inner)
 
     def value(row: int) -> Any:
@@ -325,7 +362,7 @@ def _arrays(array: Any, dtype: str) -> Values:
         numbers.check(slice(ends[row], ends[row + 1]))
         return numbers.made[ends[row] : ends[row + 1]]
 
-    return value
+    return Values(value, numbers.bytes + _size(ends, nulls, missing))
 
 
 def _extents(type: Any) -> list[int]:

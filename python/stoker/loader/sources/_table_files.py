@@ -21,7 +21,6 @@ from stoker._storage import Storage
 from stoker._where import notice
 from stoker.errors import CorruptError, InvalidArgumentError, NotFoundError, ReadError, StokerError, UnsupportedError
 from stoker.loader.sources._fetch import Threads, unfinished
-from stoker.loader.sources._table_columns import DENSE
 from stoker.loader.sources._table_kept import Kept, keep, load
 
 _TAIL = 1 << 16  # bytes at the end of a file that are read first: they hold the footer of most files
@@ -32,6 +31,7 @@ _LARGE_CHUNK = 4 << 20  # bytes of a local column chunk above which its pages ar
 _PAGES = 1 << 20  # size in bytes of the buffer for reading page by page; pyarrow enlarges it for larger pages
 _UNUSUAL = 16 << 20  # a dictionary of at least this many bytes has long values, because writers stop filling a dictionary at about 1 MiB
 _SLICE = 32 << 20  # a group that takes more than twice this many bytes is decoded in slices of this size
+_INDEX = 4  # bytes of an index into a dictionary
 _PATIENCE = 10  # the most seconds to wait for pyarrow's threads
 
 
@@ -459,17 +459,17 @@ def read_group(file: TableFile, group: int, columns: Sequence[str], storage: Sto
 
 def _repeats(source: Any, chunk: Any, rows: int) -> bool:
     """Returns whether the values of a column chunk of texts or bytes must stay indices into its dictionary, because a copy of the value for each row would take
-    far more memory than the chunk's pages."""
+    far more memory than the chunk's pages. The memory of a group is estimated from its pages (decoded_bytes)."""
     path, _, leaf = chunk.path_in_schema.rpartition(".")
-    if chunk.physical_type != "BYTE_ARRAY" or (path and leaf not in ("bytes", "path")) or rows * chunk.total_uncompressed_size <= DENSE:
+    if chunk.physical_type != "BYTE_ARRAY" or (path and leaf not in ("bytes", "path")):
         return False
     begin, _ = span_of(chunk)
     if begin == chunk.data_page_offset:
         return False
     source.seek(begin)
     size, count = _dictionary_page(bytes(source.read(64)))
-    mean = size / count
-    return rows * mean > max(DENSE, 4 * chunk.total_uncompressed_size) or (size >= _UNUSUAL and rows > 4 * count)
+    most = 4 * max(chunk.total_uncompressed_size, rows * _INDEX)
+    return rows * size > most * count or (size >= _UNUSUAL and rows > 4 * count)
 
 
 def _dictionary_page(head: bytes) -> tuple[int, int]:

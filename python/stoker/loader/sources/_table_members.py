@@ -278,7 +278,7 @@ def _encoded(member: Member, chunked: Any) -> Callable[[int], Any]:
     column = member.column
     if column.kind == columns.NUMBER:
         return _numbers(column, chunked, member.ending == "cls")
-    value = values_of(column, chunked)
+    value = values_of(column, chunked).at
     if column.kind == columns.ARRAY:
         return lambda row: None if (found := value(row)) is None else _npy(found)
     if column.kind == columns.OBJECT:

@@ -40,7 +40,7 @@ def _of_column(table: Table, group: int) -> list[float]:
             f"{file.name}: bucket_by reads the lengths from the column '{LENGTHS}', and {fault}: write numbers of seconds into it, or give bucket_by a list "
             "with one key for each sample"
         )
-    value = values_of(column, read_group(file, number, [LENGTHS], table.storage).column(LENGTHS))
+    value = values_of(column, read_group(file, number, [LENGTHS], table.storage).column(LENGTHS)).at
     try:
         made = [0.0 if (seconds := value(row)) is None else float(seconds) for row in range(table.rows[group])]
     except OverflowError as e:
@@ -51,7 +51,7 @@ def _of_column(table: Table, group: int) -> list[float]:
 def _of_sounds(table: Table, group: int) -> list[float]:
     file, number = table.groups[group]
     (column,) = (c for c in table.columns if c.name == table.image)
-    value = values_of(column, read_group(file, number, [column.name], table.storage).column(column.name))
+    value = values_of(column, read_group(file, number, [column.name], table.storage).column(column.name)).at
     return [_length_of(value(row)) for row in range(table.rows[group])]
 
 
