@@ -7,16 +7,17 @@ from __future__ import annotations
 import io
 import json
 import tarfile
+from pathlib import Path
 
 import numpy as np
 import pytest
 from sound_files import pcm16, tone, wav
-from stoker.errors import StokerError
+from stoker.errors import NotFoundError, StokerError
 from support import SEED
 
 torch = pytest.importorskip("torch")
 
-from stoker import AddNoise, Audio, Loader  # noqa: E402
+from stoker import AddNoise, Audio, Loader, Storage  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -394,6 +395,40 @@ def test_lengths_are_those_of_the_files(tmp_path):
     assert len({int(n) for n in batch.audio_lengths}) == 4
     made = list(Loader(tmp_path, 2, fields=FIELDS, bucket_by="duration"))
     assert len(made) == 4 and all(len(set(b.audio_lengths.tolist())) == 1 for b in made)
+
+
+def fetched(uri, offset, length):
+    data = Path(uri.removeprefix("mine:/")).read_bytes()[offset:]
+    return data if length is None else data[:length]
+
+
+@pytest.mark.parametrize("source", ("list", "manifest"))
+def test_buckets_of_durations_in_a_store(many, tmp_path, source):
+    """The lengths of objects are read by the Loader's storage, so they give the same order as those of files. If the store fails, the Loader does too: without
+    the lengths its order would differ from that of other ranks."""
+    paths, texts = sorted(map(str, many.glob("*/*.wav"))), {"audio": FIELDS["audio"], "text": None}
+
+    def made(scheme, fetch=fetched, **more):
+        data, fields = [(scheme + p, i) for i, p in enumerate(paths)], {"audio": FIELDS["audio"], "label": None}
+        if source == "manifest":
+            data, fields = tmp_path / "m.json", texts
+            data.write_text("".join(json.dumps({"audio_filepath": scheme + p, "text": str(i)}) + "\n" for i, p in enumerate(paths)))
+        storage = Storage(fetch=fetch, fetch_schemes="mine", retries=0)
+        loader = Loader(data, 4, fields=fields, bucket_by="duration", shuffle=True, seed=5, storage=storage, **more)
+        return [list(map(int, batch[1])) for batch in loader]
+
+    assert made("mine:/") == made("")
+
+    def fails(uri, offset, length):
+        raise PermissionError("no keys")
+
+    for more in ({}, {"on_error": "skip"}):
+        with pytest.raises(StokerError, match="no keys"):
+            made("mine:/", fails, **more)
+    paths[7] += ".gone.wav"
+    with pytest.raises(NotFoundError, match=r"gone\.wav"):
+        made("")
+    assert sorted(i for batch in made("", on_error="skip", last_batch="keep") for i in batch) == [i for i in range(60) if i != 7]
 
 
 @pytest.mark.parametrize("ragged", ((), ("audio",)))

@@ -87,15 +87,14 @@ def make_buckets(bucket_by: Any, source: Source, spec: Spec) -> BucketOrder:
     if isinstance(bucket_by, str):
         source.check_bucket_by()
         if bucket_by == "duration" and durations is not None:
-            return BucketOrder(durations(), True, together, shuffle, seed)
+            return BucketOrder(durations(spec), True, together, shuffle, seed)
         keys_of: dict[str, Callable[[Size], Any]] = {
             "aspect_ratio": lambda size: bisect.bisect_right(_RATIOS, size[1] / size[0]),
             "size": lambda size: (max(size), size),
         }
         if bucket_by not in keys_of or durations is not None:
             raise InvalidArgumentError(f"bucket_by is {names}, or a list with a key for each sample, not {bucket_by!r}")
-        bad_may_pass = spec.settings.get("on_error", "raise") != "raise"
-        keys = [keys_of[bucket_by](size) for size in source.image_sizes(spec.orientation, bad_may_pass)]
+        keys = [keys_of[bucket_by](size) for size in source.image_sizes(spec.orientation, spec.bad_may_pass)]
         return BucketOrder(keys, bucket_by == "size", together, shuffle, seed)
     values = bucket_by.tolist() if hasattr(bucket_by, "tolist") else bucket_by
     if not isinstance(values, (list, tuple)) or not values or isinstance(bucket_by, os.PathLike):

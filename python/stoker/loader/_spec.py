@@ -91,6 +91,11 @@ class Spec:
     def gpu(self) -> bool:
         return self.settings.get("device_id") is not None
 
+    @property
+    def bad_may_pass(self) -> bool:
+        """Returns whether bad samples are left out or replaced, instead of ending the run."""
+        return self.settings.get("on_error", "raise") != "raise"
+
     def decode(self, data: DataNode, floats: bool = False) -> DataNode:
         """Decodes whole images from the bytes of files. floats: the result is float32, with all channels and the unscaled values of the file."""
         kept: dict[str, Any] = {"dtype": types.FLOAT, "output_type": types.ANY_DATA, "values": "kept"}

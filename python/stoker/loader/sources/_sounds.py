@@ -19,12 +19,13 @@ from stoker._catalog import find
 from stoker._operator import call
 from stoker._progress import counted
 from stoker.data_node import DataNode
-from stoker.errors import CorruptError, InvalidArgumentError, StokerError
+from stoker.errors import CorruptError, InvalidArgumentError
 from stoker.loader import _fields
 from stoker.loader._spec import DatasetArguments, Spec
 from stoker.loader.batches._finish import Finish, Finishing, Outputs, by_value
 from stoker.loader.lower._sounds import Sound, is_of_sounds, lowered
 from stoker.loader.sources._files import FileSource, from_list, table_error
+from stoker.loader.sources._sound_lengths import length_of
 from stoker.loader.sources._source import Source
 from stoker.loader.sources._table_folders import tables_of
 from stoker.loader.sources._tars import TarSource, checked_text, tars_of
@@ -230,19 +231,6 @@ def _manifest_part(line: str, where: str) -> tuple[str, float, float | None]:
     return entry["audio_filepath"], max(float(times[0]), 0.0), None if times[1] < 0 else float(times[1])
 
 
-def _seconds(part: tuple[Any, float, float | None]) -> float:
-    """Returns the length in seconds of a part (path, offset, duration) of a file. Reads the file's header if the duration is None. Returns 0 if the file cannot
-    be read; its batch then reports the error."""
-    path, offset, duration = part
-    if duration is not None:
-        return duration
-    try:
-        _, _, rate, _, _, frames, _, _ = _core.AudioFile(os.fsencode(path), None, False, None).info()
-    except StokerError:
-        return 0.0
-    return max(frames / rate - offset, 0.0)
-
-
 class Sounds:
     """Adds the operators that decode sounds from the bytes of files and transform them, and the fields of the sounds in a batch.
 
@@ -398,10 +386,10 @@ class AudioSource(FileSource):
             "Loader: batch_sampler of sound files is for Datasets: give an object with __len__ whose [i] returns (path, target); or use bucket_by or sampler"
         )
 
-    def durations(self) -> Callable[[], list[float]]:
+    def durations(self) -> Callable[[Spec], list[float]]:
         return self._read_durations
 
-    def _read_durations(self) -> list[float]:
+    def _read_durations(self, spec: Spec) -> list[float]:
         """Returns the length in seconds of each sample, from the manifests or from the headers of the files. Raises InvalidArgumentError if the Audio has a
         duration, and for a folder in a store."""
         if isinstance(self.given.audio.duration, (int, float)):
@@ -409,8 +397,14 @@ class AudioSource(FileSource):
                 f"Loader: with duration={self.given.audio.duration:g} all sounds are equally long: leave bucket_by or duration out"
             )
         parts = _manifest_parts(self.manifests) if self.manifests is not None else [(path, 0.0, None) for path in self._listed()]
+        storage = spec.settings.get("storage")
+
+        def seconds(part: tuple[Any, float, float | None]) -> float:
+            path, offset, duration = part
+            return duration if duration is not None else max(length_of(path, None, storage, spec.bad_may_pass) - offset, 0.0)
+
         with ThreadPoolExecutor(16) as pool:
-            return list(counted(pool.map(_seconds, parts), "bucket_by: reading lengths", len(parts)))
+            return list(counted(pool.map(seconds, parts), "bucket_by: reading lengths", len(parts)))
 
     def _listed(self) -> list[Any]:
         """Returns the paths of all files, in the order in which readers.file reads them. Raises InvalidArgumentError for a folder in a store."""

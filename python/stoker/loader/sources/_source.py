@@ -159,7 +159,7 @@ class Source:
 
     # ---- sizes and names ----
 
-    def durations(self) -> Callable[[], list[float]] | None:
+    def durations(self) -> Callable[[Spec], list[float]] | None:
         """Returns a function that returns each sound's length in seconds; None if there are no sounds, or their lengths are not known before reading."""
         return None
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
-from stoker import _core
 from stoker._progress import counted
-from stoker.errors import InvalidArgumentError, StokerError
+from stoker.errors import InvalidArgumentError
+from stoker.loader.sources._sound_lengths import length_of
 from stoker.loader.sources._table import Table
 from stoker.loader.sources._table_columns import NUMBER, column_of, values_of
 from stoker.loader.sources._table_files import read_group
@@ -18,14 +17,14 @@ LENGTHS = "duration"  # name of the column that has the lengths, as in NeMo's ma
 _THREADS = 4  # each keeps the sounds of one row group in memory
 
 
-def durations(table: Table) -> list[float]:
+def durations(table: Table, bad_may_pass: bool) -> list[float]:
     """Returns the length in seconds of each row's sound: from the column `duration` if the first file has one, else from the headers of the sounds, for which
-    all sounds are read once. Returns 0 for a row without a positive length, and for a sound that cannot be read. Raises InvalidArgumentError if `duration` does
-    not hold numbers, or if another file lacks it."""
+    all sounds are read once. Returns 0 for a row without a positive length, and for sounds for which length_of does. bad_may_pass: as in length_of. Raises
+    InvalidArgumentError if `duration` does not hold numbers, or if another file lacks it."""
     named = LENGTHS in table.files[0].schema.names
     at = range(len(table.groups))
     with ThreadPoolExecutor(_THREADS) as pool:
-        made = pool.map(lambda group: _of_column(table, group) if named else _of_sounds(table, group), at)
+        made = pool.map(lambda group: _of_column(table, group) if named else _of_sounds(table, group, bad_may_pass), at)
         groups = list(counted(made, "bucket_by: row groups whose lengths are read", len(at)))
     return [seconds for group in groups for seconds in group]
 
@@ -48,22 +47,17 @@ def _of_column(table: Table, group: int) -> list[float]:
     return [seconds if seconds > 0 else 0.0 for seconds in made]  # NaN is not above 0
 
 
-def _of_sounds(table: Table, group: int) -> list[float]:
+def _of_sounds(table: Table, group: int, bad_may_pass: bool) -> list[float]:
     file, number = table.groups[group]
     (column,) = (c for c in table.columns if c.name == table.image)
     value = values_of(column, read_group(file, number, [column.name], table.storage).column(column.name)).at
-    return [_length_of(value(row)) for row in range(table.rows[group])]
 
+    def length(row: int) -> float:
+        sound = value(row)
+        if sound is None:
+            return 0.0
+        named = isinstance(sound, (str, os.PathLike))
+        path, data = (sound, None) if named else (None, sound)
+        return length_of(path, data, table.storage, bad_may_pass, lambda: table.where(table.starts[group] + row))
 
-def _length_of(sound: Any) -> float:
-    """Returns the length of a sound in seconds; 0 for None and for a sound that cannot be read. sound: a path, or the bytes of a file."""
-    if sound is None:
-        return 0.0
-    named = isinstance(sound, (str, os.PathLike))
-    try:
-        _, _, rate, _, _, frames, _, _ = _core.AudioFile(
-            os.fsencode(sound) if named else None, None if named else sound, False, None
-        ).info()
-    except StokerError:
-        return 0.0
-    return float(frames / rate)
+    return [length(row) for row in range(table.rows[group])]

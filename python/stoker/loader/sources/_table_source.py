@@ -176,16 +176,16 @@ class TableSource(DatasetSource):
                 'that are kept in memory: shuffle="groups" mixes the rows of some groups at a time and reads each group once'
             )
 
-    def durations(self) -> Callable[[], list[float]] | None:
+    def durations(self) -> Callable[[Spec], list[float]] | None:
         return None if self.arguments.sound is None else self._read_durations
 
-    def _read_durations(self) -> list[float]:
+    def _read_durations(self, spec: Spec) -> list[float]:
         from stoker.loader.sources import _table_sounds
 
         duration = self.arguments.sound.audio.duration
         if duration is not None:
             raise InvalidArgumentError(f"Loader: with duration={duration:g} all sounds are equally long: leave bucket_by or duration out")
-        return _table_sounds.durations(self.table)
+        return _table_sounds.durations(self.table, spec.bad_may_pass)
 
     # ---- order ----
 
