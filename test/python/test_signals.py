@@ -145,6 +145,14 @@ def test_resampling_is_exact(quality: float, lobes: int, rates: tuple[float, flo
     assert abs(len(same) - len(made)) <= 1
 
 
+def test_resampling_between_rates_has_an_exact_length() -> None:
+    """The length is rounded up only if the product is not whole: 147 samples at 44.1 kHz are 160 at 48 kHz."""
+    for before, after in ((44100, 48000), (22050, 48000), (11025, 24000), (48000, 44100), (44100, 16000), (16000, 44100)):
+        for count in (1, 146, 147, 148, 294, 441, 640, 4410):
+            made = run(fn.audio_resample, noise(count), in_rate=float(before), out_rate=float(after))
+            assert len(made) == -(-count * after // before)
+
+
 def test_resampling_to_a_length() -> None:
     x = noise(700)
     for length in (1, 7, 350, 699, 700, 701, 1999):

@@ -11,7 +11,7 @@ int32_t stk__resampling_lobes(float quality)
 
 double stk__resampling_length(const struct stk_resampling *r, int64_t n)
 {
-	return n ? ceil((double)n * (r->out / r->in)) : 0;
+	return n ? ceil((double)n * r->out / r->in) : 0;
 }
 
 /* Sets p->up and p->phases to the numerator and denominator of in / out in lowest terms. Output samples then lie at p->phases different positions between two
