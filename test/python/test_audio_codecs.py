@@ -147,6 +147,12 @@ def test_resampled_sounds_equal_audio_resample(folder):
     assert np.array_equal(low[0], low[1])
 
 
+def test_a_window_may_be_far_longer_than_the_file(file):
+    whole, _ = stoker.audioread(file)
+    every, sized, placed = run([file], {"duration": 1e9}, {"duration": 3e4}, {"duration": 1e9, "position": 0.5})[0]
+    assert all(np.array_equal(made[0], whole) for made in (every, sized, placed))
+
+
 def test_a_flac_with_a_hole_at_its_end(folder, tmp_path):
     """8 MiB of zeros after the last block are skipped, like large tags. 1 TiB of zeros is refused, because searching it for the last block would take too
     long."""

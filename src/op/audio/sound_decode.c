@@ -120,19 +120,29 @@ static size_t frame_size(const struct stk_sound_want *want, const struct stk_sou
 /* Maximum number of bytes kept while a file is decoded to find its length. The window of a longer file is decoded again. */
 enum { MOST_KEPT = 256 << 20 };
 
-/* A buffer of decoded samples, which grows while `collect` adds to it, since their number is not known beforehand. */
+/* A buffer of decoded samples, which grows while `collect` adds to it, since their number is not known beforehand: a window may be far longer than the file. */
 struct collected {
 	const struct stk_sound_want *want;
 	const struct stk_sound_state *state;
 	struct stk_arena *arena;
+	int64_t wanted; /* the number of frames that are wanted; INT64_MAX: all */
 	uint8_t *data;
 	int64_t frames, capacity;
 	size_t most; /* maximum number of bytes to store; further frames are only counted; 0: no limit */
 };
 
+/* Returns the number of frames for which memory is taken first. The duration that a file states may be far too long, so it counts only up to a limit. */
+static int64_t first_capacity(const struct collected *c)
+{
+	enum { LEAST = 1 << 15, MOST = 1 << 22 };
+	const int64_t expected = c->state->info.expected;
+	if (expected < 0 && c->wanted <= MOST)
+		return c->wanted;
+	return expected > MOST ? MOST : expected > LEAST ? expected : LEAST;
+}
+
 static enum stk_status collect(void *user, const uint8_t *samples, int64_t frames, struct stk_error *err)
 {
-	enum { FIRST = 1 << 15 };
 	struct collected *c = user;
 	const size_t size = frame_size(c->want, c->state);
 	if (c->most && (size_t)(c->frames + frames) * size > c->most) {
@@ -140,8 +150,9 @@ static enum stk_status collect(void *user, const uint8_t *samples, int64_t frame
 		return STK_OK;
 	}
 	if (c->frames + frames > c->capacity) {
-		int64_t capacity = 2 * c->capacity + FIRST > c->frames + frames ? 2 * c->capacity + FIRST : c->frames + frames;
-		capacity = c->frames == 0 && c->state->count < (int64_t)1 << 40 && c->state->count > frames ? c->state->count : capacity;
+		int64_t capacity = c->capacity ? 2 * c->capacity : first_capacity(c);
+		capacity = capacity < c->wanted ? capacity : c->wanted;
+		capacity = capacity > c->frames + frames ? capacity : c->frames + frames;
 		if (c->most && (size_t)capacity * size > c->most)
 			capacity = (int64_t)(c->most / size);
 		uint8_t *data = stk__arena_take(c->arena, (size_t)capacity * size);
@@ -163,7 +174,7 @@ static enum stk_status collect(void *user, const uint8_t *samples, int64_t frame
 static enum stk_status decode_stream(const struct stk_call *call, struct stk_sound_stream *stream, const struct stk_sound_want *want,
 	struct stk_sound_state *state, struct stk_error *err)
 {
-	struct collected c = {.want = want, .state = state, .arena = call->tools->arena};
+	struct collected c = {.want = want, .state = state, .arena = call->tools->arena, .wanted = INT64_MAX};
 	const struct stk_cancel *cancel = call->tools->cancel;
 	enum stk_status s;
 	state->resampled = want->rate > 0 && want->rate != (float)state->info.rate;
@@ -177,15 +188,17 @@ static enum stk_status decode_stream(const struct stk_call *call, struct stk_sou
 			state->decoded = c.data + (size_t)state->first * size;
 			return STK_OK;
 		}
-		c = (struct collected){.want = want, .state = state, .arena = call->tools->arena};
+		c = (struct collected){.want = want, .state = state, .arena = call->tools->arena, .wanted = state->count};
 		s = stk__stream_decode(stream, state->first, state->count, collect, &c, cancel, err);
 		state->decoded = c.data;
 		state->count = c.frames;
 		return s;
 	}
-	if ((s = find_window(want, state->info.frames, state, err)) ||
-		(s = stk__stream_decode(
-			 stream, state->first, state->count < (int64_t)1 << 40 ? state->count : -1, collect, &c, cancel, err)))
+	if ((s = find_window(want, state->info.frames, state, err)))
+		return s;
+	const bool all = state->count >= (int64_t)1 << 40;
+	c.wanted = all ? INT64_MAX : state->count;
+	if ((s = stk__stream_decode(stream, state->first, all ? -1 : state->count, collect, &c, cancel, err)))
 		return s;
 	if (c.frames == 0 && state->first > 0 && state->count > 0 && !want->window)
 		return stk__fail(err, STK_INVALID, "the window begins at %g s, after the end of the file", want->start);
