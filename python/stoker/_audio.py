@@ -31,10 +31,16 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
+def _nearest(x: float) -> int:
+    """Returns the nearest whole number, of two equally near ones the larger one, as the operators do. Python's round() takes the even one."""
+    whole = math.floor(x)
+    return whole + (x - whole >= 0.5)
+
+
 def _frames(name: str, seconds: float, rate: int) -> int:
     if not _is_number(seconds) or not math.isfinite(seconds) or seconds < 0:
         raise ArgumentError(f"{name} is a number of seconds from 0 on, not {seconds!r}")
-    return round(float(seconds) * rate)
+    return _nearest(float(seconds) * rate)
 
 
 def _path_of(path: Any) -> bytes:
@@ -219,7 +225,7 @@ class AudioDecoder:
                 raise ValueError(f"{name} is a number of seconds, not {seconds!r}")
         if not start <= stop:
             raise ValueError(f"start_seconds is {start}; it must not be after stop_seconds, which is {stop}")
-        first, end = (min(max(round((t - m.begin_stream_seconds) * m.sample_rate), 0), m.num_frames) for t in (start, stop))
+        first, end = (min(max(_nearest((t - m.begin_stream_seconds) * m.sample_rate), 0), m.num_frames) for t in (start, stop))
         if first == end and start < stop:
             raise IndexError(
                 f"there is no sound from {start} s to {stop} s: the file has it from {m.begin_stream_seconds} s to {m.end_stream_seconds} s"
@@ -275,7 +281,7 @@ class Audio:
             object.__setattr__(self, "duration", float(self.duration))
             if self.rate is None:
                 raise ArgumentError("Audio: duration needs rate, or files of other rates would have other numbers of samples")
-            if not 1 <= round(self.duration * self.rate) < 2**31:
+            if not 1 <= _nearest(self.duration * self.rate) < 2**31:
                 raise ArgumentError(
                     f"Audio: duration={self.duration:g} at {self.rate} Hz is {self.duration * self.rate:g} frames; a sound has 1 to 2^31 - 1 of them"
                 )
@@ -291,7 +297,7 @@ class Audio:
 
     def frames(self) -> int | None:
         """Returns the number of frames of each sound; None unless both duration and rate are given."""
-        return None if self.duration is None or self.rate is None else round(self.duration * self.rate)
+        return None if self.duration is None or self.rate is None else _nearest(self.duration * self.rate)
 
 
 @suggests

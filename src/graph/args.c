@@ -117,6 +117,19 @@ static bool as_number(const struct stk_arg *v, double *out)
 	return true;
 }
 
+double stk__arg_float(const struct stk_arg_def *def, const void *field)
+{
+	return def->flags & STK_DOUBLE ? *(const double *)field : (double)*(const float *)field;
+}
+
+static void set_float(const struct stk_arg_def *def, void *field, double v)
+{
+	if (def->flags & STK_DOUBLE)
+		*(double *)field = v;
+	else
+		*(float *)field = (float)v;
+}
+
 static enum stk_status set_int(const struct stk_arg_def *def, const struct stk_arg *v, int64_t *field, struct stk_error *err)
 {
 	if (v->kind == STK_VALUE_INT || v->kind == STK_VALUE_BOOL)
@@ -236,7 +249,7 @@ enum stk_status stk__arg_set(struct stk_graph *g, const struct stk_arg_def *def,
 	case STK_ARG_FLOAT:
 		if (!as_number(v, &x))
 			return wrong_type(def, err);
-		*(float *)field = (float)x;
+		set_float(def, field, x);
 		return check_number(def, x, -1, err);
 	case STK_ARG_STRING:
 		return set_string(g, def, v, field, err);
@@ -265,7 +278,7 @@ static void set_absent(const struct stk_arg_def *def, void *args)
 		*(int64_t *)field = STK_INT_UNSET;
 		break;
 	case STK_ARG_FLOAT:
-		*(float *)field = NAN;
+		set_float(def, field, NAN);
 		break;
 	case STK_ARG_STRING:
 		*(const char **)field = NULL;
@@ -416,8 +429,8 @@ enum stk_status stk__arg_set_sample(
 		return s;
 	switch (def->type) {
 	case STK_ARG_FLOAT:
-		stk__convert(field, STK_FLOAT, t->data, t->desc.dtype, 1);
-		return check_number(def, (double)*(float *)field, -1, err);
+		stk__convert(field, def->flags & STK_DOUBLE ? STK_FLOAT64 : STK_FLOAT, t->data, t->desc.dtype, 1);
+		return check_number(def, stk__arg_float(def, field), -1, err);
 	case STK_ARG_INT:
 		stk__convert(field, STK_INT64, t->data, t->desc.dtype, 1);
 		return check_number(def, (double)*(int64_t *)field, -1, err);
@@ -446,7 +459,7 @@ static bool holds_nan(const struct stk_arg_def *def, const void *args)
 	if (!(def->flags & STK_NAN))
 		return false;
 	if (def->type == STK_ARG_FLOAT)
-		return isnan(*(const float *)field);
+		return isnan(stk__arg_float(def, field));
 	const struct stk_floats *list = field;
 	for (int32_t i = 0; i < list->count; i++)
 		if (isnan(list->v[i]))

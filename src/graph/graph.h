@@ -76,6 +76,8 @@ enum stk_status stk__count_frames(const struct stk_desc *d, const char *name, in
 /* args.c: fills the field of one argument from a value given by the user or from its default. */
 enum stk_status stk__arg_set(
 	struct stk_graph *g, const struct stk_arg_def *def, const struct stk_arg *value, void *args, struct stk_error *err);
+/* Returns the value of a STK_ARG_FLOAT, whose field is a float or, with STK_DOUBLE, a double. */
+double stk__arg_float(const struct stk_arg_def *def, const void *field);
 enum stk_status stk__arg_set_default(struct stk_graph *g, const struct stk_arg_def *def, void *args, struct stk_error *err);
 
 /* Fails unless input i of an operator may have this type. Enumerations do not count as numbers: only operators that move elements without computing take them

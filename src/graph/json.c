@@ -19,10 +19,10 @@ static json_t *json_of_node(struct stk_node n)
 }
 
 /* Returns v as JSON. NaN and infinities, which JSON lacks, become {"float": "nan"}, "inf" or "-inf". */
-static json_t *json_of_float(float v)
+static json_t *json_of_float(double v)
 {
 	if (isfinite(v))
-		return json_real((double)v);
+		return json_real(v);
 	return json_pack("{s:s}", "float", isnan(v) ? "nan" : v > 0 ? "inf" : "-inf");
 }
 
@@ -42,7 +42,7 @@ static json_t *json_of_field(const struct stk_arg_def *def, const void *args)
 		break;
 	case STK_ARG_FLOATS:
 		for (int32_t i = 0; i < floats->count; i++)
-			ok &= !json_array_append_new(list, json_of_float(floats->v[i]));
+			ok &= !json_array_append_new(list, json_of_float((double)floats->v[i]));
 		break;
 	case STK_ARG_STRINGS:
 		for (int32_t i = 0; i < strings->count; i++)
@@ -62,7 +62,7 @@ static json_t *json_of_field(const struct stk_arg_def *def, const void *args)
 	case STK_ARG_INT:
 		return json_integer(*(const int64_t *)field);
 	case STK_ARG_FLOAT:
-		return json_of_float(*(const float *)field);
+		return json_of_float(stk__arg_float(def, field));
 	case STK_ARG_STRING:
 		return json_string(*(const char *const *)field);
 	default:

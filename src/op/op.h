@@ -46,7 +46,7 @@ static inline bool stk__float_given(float v)
 	return !isnan(v);
 }
 
-/* One argument of an operator. `type` decides the C type of its field in the argument struct: bool for BOOL, int64_t for INT, float for FLOAT, const char *
+/* One argument of an operator. `type` decides the C type of its field in the argument struct: bool for BOOL, int64_t for INT, float for FLOAT (double with STK_DOUBLE), const char *
  * for STRING, int32_t for DTYPE, IMAGE_TYPE and INTERP, and the structs above for lists. With STK_SHAPED, a struct stk_ints follows the field: it holds the
  * shape of the tensor from which the value came, or the count -1 if the value did not come from a tensor.
  *

@@ -66,15 +66,15 @@ static void test_definitions_are_whole(void **state)
 	}
 }
 
-static size_t field_size(enum stk_arg_type type)
+static size_t field_size(const struct stk_arg_def *a)
 {
-	switch (type) {
+	switch (a->type) {
 	case STK_ARG_BOOL:
 		return sizeof(bool);
 	case STK_ARG_INT:
 		return sizeof(int64_t);
 	case STK_ARG_FLOAT:
-		return sizeof(float);
+		return a->flags & STK_DOUBLE ? sizeof(double) : sizeof(float);
 	case STK_ARG_STRING:
 		return sizeof(const char *);
 	case STK_ARG_DTYPE:
@@ -129,7 +129,7 @@ static bool chosen(const char *choices, const char *s)
 
 static void check_argument(const struct stk_op_def *d, const struct stk_arg_def *a)
 {
-	size_t size = field_size(a->type);
+	size_t size = field_size(a);
 	if (!a->doc || strlen(a->doc) < 10 || a->doc[strlen(a->doc) - 1] != '.')
 		fail_msg("%s.%s: the documentation is no sentence", d->name, a->name);
 	if (size == 0 || a->offset % (size > 8 ? 8 : size) || a->offset + size > d->args_size)
@@ -165,7 +165,7 @@ static void test_arguments_are_true(void **state)
 			check_argument(d, &a);
 			for (int32_t j = 0; j < k && stk__op_arg_at(d, j, &b); j++)
 				if (strcmp(a.name, b.name) == 0 ||
-					(a.offset < b.offset + field_size(b.type) && b.offset < a.offset + field_size(a.type)))
+					(a.offset < b.offset + field_size(&b) && b.offset < a.offset + field_size(&a)))
 					fail_msg("%s: %s and %s share a name or a place", d->name, a.name, b.name);
 		}
 	}

@@ -7,8 +7,9 @@ import json
 
 import numpy as np
 import pytest
+import stoker
 from sound_files import pcm16, tone, wav
-from stoker import Pipeline, fn, types
+from stoker import Audio, Loader, Pipeline, fn, types
 from stoker.errors import StokerError
 from support import SEED
 
@@ -200,6 +201,44 @@ def test_windows_are_parts_of_the_whole_sound(rng):
         assert got.shape == (1120, 2)
         assert np.array_equal(got[:800], whole[:800])
         assert len(whole) > 800 or not got[800:].any()
+
+
+@pytest.mark.parametrize("begin", (600.1, 1000.7, 3600.1, 5000.3))
+def test_windows_late_in_a_long_recording_are_exact(begin, tmp_path):
+    """Times keep double precision, whether they are constants, come sample by sample, or come from a stored graph. As float32 they would be some samples off."""
+    values = (np.arange(8000 * 5400) % 30011).astype("<i2")
+    (tmp_path / "long.wav").write_bytes(wav(values, 8000))
+    first = round(begin * 8000)
+    want = values[first : first + 800]
+    pipe = Pipeline(batch_size=1, num_threads=1, device_id=None)
+    with pipe:
+        data, _ = fn.readers.file(files=[str(tmp_path / "long.wav")], name="Reader")
+        drawn = fn.external_source(source=[[np.float64(begin)]], cycle=True)
+        mono = {"duration": 0.1, "downmix": True, "dtype": types.INT16}
+        pipe.set_outputs(fn.decoders.audio(data, start=begin, **mono)[0], fn.decoders.audio(data, start=drawn, **mono)[0])
+    assert all(np.array_equal(np.array(o.at(0)), want) for o in pipe.run())
+    stored = Pipeline(batch_size=1, num_threads=1, device_id=None)
+    with stored:
+        data, _ = fn.readers.file(files=[str(tmp_path / "long.wav")], name="Reader")
+        stored.set_outputs(fn.decoders.audio(data, start=begin, **mono)[0])
+    again = Pipeline.deserialize(stored.serialize())
+    assert np.array_equal(np.array(again.run()[0].at(0)), want)
+    assert np.array_equal(stoker.audioread(tmp_path / "long.wav", start=begin, duration=0.1, mono=True, dtype="int16")[0], want)
+
+
+@pytest.mark.parametrize(("rate", "seconds"), ((11025, 0.5), (22050, 0.03), (44100, 0.125), (8000, 0.0625), (11025, 0.1)))
+def test_durations_are_rounded_in_one_way(rate, seconds, tmp_path):
+    """Half a sample is rounded up, as in the operators: also by Audio, audioread and a Loader of files or of a manifest."""
+    path, data = tmp_path / "a.wav", wav(np.arange(rate, dtype="<i2"), rate)
+    path.write_bytes(data)
+    frames = int(np.floor(seconds * rate + 0.5))
+    audio = Audio(rate=rate, duration=seconds)
+    assert audio.frames() == frames == len(stoker.audioread(path, duration=seconds)[0]) == len(decode([data], duration=seconds)[0][0])
+    assert stoker.audioread(path, start=seconds, dtype="int16")[0][0, 0] == frames
+    (tmp_path / "m.json").write_text(json.dumps({"audio_filepath": str(path), "text": "a"}))
+    for source in ([str(path)], tmp_path / "m.json"):
+        (batch,) = Loader(source, 1, fields={"audio": audio})
+        assert batch.audio.shape == (1, frames)
 
 
 def test_random_windows_are_anywhere():

@@ -6,7 +6,8 @@
 struct decode_audio {
 	bool downmix;
 	int32_t dtype;
-	float sample_rate, quality, start, duration, position;
+	float sample_rate, quality, position;
+	double start, duration;
 	bool pad;
 };
 
@@ -26,8 +27,8 @@ static const struct stk_arg_def decode_audio_args[] = {
 		.doc = "Rate of the output in Hz, to which the file is resampled. Default: the file's."},
 #define SECONDS(member, dflt, text)                                                                                                        \
 	{                                                                                                                                  \
-		.name = #member, .type = STK_ARG_FLOAT, .flags = STK_PER_SAMPLE, .offset = offsetof(struct decode_audio, member),          \
-		.fallback = dflt, .min = 0, .max = 0x1p31, .shapes = true, .doc = text                                                     \
+		.name = #member, .type = STK_ARG_FLOAT, .flags = STK_PER_SAMPLE | STK_DOUBLE,                                              \
+		.offset = offsetof(struct decode_audio, member), .fallback = dflt, .min = 0, .max = 0x1p31, .shapes = true, .doc = text    \
 	}
 	SECONDS(start, "0.0", "Start of the window to decode, in seconds from the file's start."),
 	SECONDS(duration, NULL, "Length of the window in seconds; it ends with the file at the latest. Default: to the file's end."),
@@ -46,8 +47,8 @@ static struct stk_sound_want want_of(const struct stk_call *call)
 		.quality = a->quality,
 		.mono = a->downmix,
 		.dtype = a->dtype,
-		.start = (double)a->start,
-		.duration = stk__float_given(a->duration) ? (double)a->duration : -1,
+		.start = a->start,
+		.duration = isnan(a->duration) ? -1 : a->duration,
 		.position = stk__float_given(a->position) ? (double)a->position : -1,
 		.nearest = true,
 		.pad = a->pad,
@@ -57,8 +58,7 @@ static struct stk_sound_want want_of(const struct stk_call *call)
 static enum stk_status check(const struct stk_call *call, struct stk_error *err)
 {
 	const struct decode_audio *a = call->args;
-	bool start = a->start > 0 || stk__varies(call, &a->start),
-	     duration = stk__float_given(a->duration) || stk__varies(call, &a->duration);
+	bool start = a->start > 0 || stk__varies(call, &a->start), duration = !isnan(a->duration) || stk__varies(call, &a->duration);
 	bool position = stk__float_given(a->position) || stk__varies(call, &a->position);
 	if (call->n_in > 1 && (start || position || a->pad))
 		return stk__fail(err, STK_INVALID, "the second input says where the window lies: leave out %s",

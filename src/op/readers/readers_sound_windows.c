@@ -11,7 +11,8 @@ struct readers_sound {
 	struct stk_ints labels;
 	bool downmix, nested;
 	int32_t dtype;
-	float sample_rate, quality, duration, low, high;
+	double duration;
+	float sample_rate, quality, low, high;
 	struct stk_reader_args reader;
 };
 
@@ -26,7 +27,8 @@ static const struct stk_arg_def readers_sound_args[] = {
 	STK_ARG(struct readers_sound, dtype, STK_ARG_DTYPE, "9", (0, STK_DTYPE_COUNT - 1), 0, "Type of the samples."),
 	STK_ARG(struct readers_sound, sample_rate, STK_ARG_FLOAT, "-1.0", (-0x1p31, 0x1p31), 0, "Rate of the output in Hz."),
 	STK_ARG(struct readers_sound, quality, STK_ARG_FLOAT, "50.0", (0, 100), 0, "Quality of resampling."),
-	STK_ARG(struct readers_sound, duration, STK_ARG_FLOAT, NULL, (0, 0x1p31), STK_REQUIRED, "Length of the window in seconds."),
+	STK_ARG(struct readers_sound, duration, STK_ARG_FLOAT, NULL, (0, 0x1p31), STK_REQUIRED | STK_DOUBLE,
+		"Length of the window in seconds."),
 	STK_ARG(struct readers_sound, low, STK_ARG_FLOAT, "0.0", (0, 1), 0,
 		"The place of the window in a longer file: 0 is its start, 1 its end."),
 	STK_ARG(struct readers_sound, high, STK_ARG_FLOAT, "0.0", (0, 1), 0, "If it is above low: the place is drawn from low to high."),
@@ -78,7 +80,7 @@ static struct stk_sound_want want_of(const struct readers_sound *a, struct stk_r
 		.quality = a->quality,
 		.mono = a->downmix,
 		.dtype = a->dtype,
-		.duration = (double)a->duration,
+		.duration = a->duration,
 		.nearest = true,
 		.pad = true,
 		.position = (double)position};
