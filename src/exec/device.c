@@ -313,9 +313,12 @@ static void collect_verdicts(const struct stk_pipeline *p, struct stk_device_bat
 	b->decodes.n = 0;
 }
 
-/* Returns whether no later level runs on the GPU or fetches data from it. */
+/* Returns whether no later level needs the device batch: none runs on the GPU, fetches data from it, or reads files, which may lie in the batch's pinned
+ * memory. */
 static bool last_level_here(const struct stk_program *g, int32_t level)
 {
+	if (level < g->last_read_level)
+		return false;
 	for (int32_t l = level + 1; l < g->n_levels; l++) {
 		if (g->levels[l].n_steps)
 			return false;

@@ -184,6 +184,33 @@ def test_a_side_that_does_not_exist(tmp_path: Path) -> None:
         Pipeline(batch_size=8, device_id=0, decode="gpus")
 
 
+def test_files_that_the_cores_read_after_the_gpu(tmp_path: Path) -> None:
+    """The GPU decodes crops of the files, and then, behind a gather, the cores decode other crops: until then the files must stay in pinned memory. All files
+    have one size, so that another file in this memory would be decoded without an error."""
+    rng = np.random.default_rng([SEED, 11])
+    (tmp_path / "only").mkdir()
+    files = []
+    for _ in range(96):
+        out = io.BytesIO()
+        Image.fromarray(photograph(rng, 64, 64)).save(out, "JPEG", quality=85)
+        files.append(out.getvalue())
+    for i, data in enumerate(files):
+        (tmp_path / "only" / f"{i:03d}.jpg").write_bytes(data.ljust(max(map(len, files)), b"\0"))
+
+    def slow(anchor: Any) -> Any:
+        time.sleep(0.005)
+        return np.zeros(2, np.float32)
+
+    def define() -> Any:
+        data, _ = fn.readers.file(file_root=str(tmp_path), name="Reader")
+        shape = fn.pad(fn.slice(fn.peek_image_shape(data), 0, 2, axes=[0]))
+        anchor = fn.python_function(shape, function=slow)
+        whole = np.array([1.0, 1.0], np.float32)
+        return fn.decoders.image_crop(data, crop=(16, 16), device="mixed"), fn.decoders.image_slice(data, anchor, whole, device="cpu")
+
+    assert_sides_agree(define, 24, "slices", batch_size=8, num_threads=4, prefetch_queue_depth=4, decode="gpu")
+
+
 @pytest.mark.parametrize("strict", [True, False])
 @pytest.mark.parametrize("policy", ["skip", "replace"])
 @pytest.mark.parametrize("kind", ["whole", "resized", "crops"])
