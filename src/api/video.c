@@ -332,7 +332,7 @@ static enum stk_status decode(struct reading *r, const struct asked *requests, s
 		}
 	const struct stk_video_wanted wanted = {
 		.frames = r->frames, .count = r->count, .next = reads_on(r, requests), .destination = place_frame, .user = r};
-	enum stk_status s = r->on_gpu ? stk__video_gpu_decode(v->gpu, v->decoder, v->index, &v->input, &wanted, r->stream, NULL, err)
+	enum stk_status s = r->on_gpu ? stk__video_gpu_decode(v->gpu, v->decoder, v->index, &v->input, &wanted, &r->stream, NULL, err)
 				      : stk__video_decode(v->decoder, v->index, &v->input, &wanted, err);
 	if (!s)
 		s = copy_frames(r, requests, err);
@@ -388,6 +388,23 @@ struct stk_video_device {
 	struct stk_nvdec *nvdec;
 };
 
+/* Opens the decoder of GPU number `device`. */
+static enum stk_status open_decoder(int32_t device, struct stk_nvdec **out, struct stk_error *err)
+{
+	struct stk_gpu *gpu;
+	struct stk_gpu_device *dev;
+	enum stk_status s = stk__gpu_open(&gpu, err);
+	if (s)
+		return s;
+	s = stk__gpu_device_open(gpu, device, &dev, err);
+	if (!s) {
+		s = stk__nvdec_open(dev, out, err);
+		stk__gpu_device_close(dev);
+	}
+	stk__gpu_close(gpu);
+	return s;
+}
+
 enum stk_status stk_video_device_open(int32_t device, struct stk_video_device **out, struct stk_error *err)
 {
 	if (STK_NEED(err, out))
@@ -396,7 +413,7 @@ enum stk_status stk_video_device_open(int32_t device, struct stk_video_device **
 	struct stk_video_device *d = stk__calloc(1, sizeof *d);
 	if (!d)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a video decoder");
-	enum stk_status s = stk__nvdec_open(device, &d->nvdec, err);
+	enum stk_status s = open_decoder(device, &d->nvdec, err);
 	if (s)
 		stk__free(d);
 	else

@@ -486,7 +486,7 @@ static enum stk_status open_nvdec(struct stk_pipeline *p, struct stk_error *err)
 		decodes_videos |= g->nodes[i].on_gpu && g->nodes[i].def->flags & STK_OP_NVDEC;
 	if (!decodes_videos || p->config.decode == STK_DECODE_CORES)
 		return STK_OK;
-	return stk__nvdec_open(p->config.device_id, &p->parts.device->nvdec, err);
+	return stk__nvdec_open(p->parts.device->dev, &p->parts.device->nvdec, err);
 }
 
 enum stk_status stk__device_create(struct stk_pipeline *p, struct stk_error *err)

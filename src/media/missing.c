@@ -151,7 +151,7 @@ struct stk_gpu_device *stk__video_gpu_device(const struct stk_video_gpu *g)
 }
 
 enum stk_status stk__video_gpu_decode(struct stk_video_gpu *g, struct stk_video_decoder *cores, const struct stk_video_index *x,
-	const struct stk_media_input *in, const struct stk_video_wanted *wanted, stk_gpu_stream after, const char *only_cores,
+	const struct stk_media_input *in, const struct stk_video_wanted *wanted, const stk_gpu_stream *after, const char *only_cores,
 	struct stk_error *err)
 {
 	(void)g, (void)cores, (void)x, (void)in, (void)wanted, (void)after, (void)only_cores;

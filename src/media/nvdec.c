@@ -53,7 +53,6 @@ struct stk_nvdec_session {
 
 struct stk_nvdec {
 	_Atomic int refs;
-	struct stk_gpu *gpu;
 	struct stk_gpu_device *dev;
 	struct stk_cuvid cuvid;
 	struct stk_error load_error; /* the reason why NVIDIA's decoder library could not be loaded */
@@ -69,12 +68,10 @@ struct stk_nvdec {
 static void destroy(struct stk_nvdec_session *s);
 static struct stk_nvdec_session *remove_idle(struct stk_nvdec *n, int codec, int32_t width, int32_t height);
 
-static enum stk_status open_nvdec(int32_t ordinal, struct stk_nvdec *n, struct stk_error *err)
+static enum stk_status open_nvdec(struct stk_nvdec *n, struct stk_error *err)
 {
-	enum stk_status s = stk__gpu_open(&n->gpu, err);
-	if (!s)
-		s = stk__gpu_device_open(n->gpu, ordinal, &n->dev, err);
-	if (!s && !(s = stk__gpu_enter(n->dev, err))) {
+	enum stk_status s = stk__gpu_enter(n->dev, err);
+	if (!s) {
 		s = stk__gpu_kernel(n->dev, "yuv_gpu", "yuv_to_rgb", 0, &n->to_rgb, err);
 		stk__gpu_leave(n->dev);
 	}
@@ -83,15 +80,16 @@ static enum stk_status open_nvdec(int32_t ordinal, struct stk_nvdec *n, struct s
 	return s;
 }
 
-enum stk_status stk__nvdec_open(int32_t ordinal, struct stk_nvdec **out, struct stk_error *err)
+enum stk_status stk__nvdec_open(struct stk_gpu_device *dev, struct stk_nvdec **out, struct stk_error *err)
 {
 	*out = NULL;
 	struct stk_nvdec *n = stk__calloc(1, sizeof *n);
 	if (!n)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a video decoder");
 	n->refs = 1;
+	n->dev = stk__gpu_device_ref(dev);
 	pthread_mutex_init(&n->lock, NULL);
-	enum stk_status s = open_nvdec(ordinal, n, err);
+	enum stk_status s = open_nvdec(n, err);
 	if (s)
 		stk__nvdec_close(n);
 	else
@@ -115,7 +113,6 @@ void stk__nvdec_close(struct stk_nvdec *n)
 		stk__gpu_leave(n->dev);
 	}
 	stk__gpu_device_close(n->dev);
-	stk__gpu_close(n->gpu);
 	stk__cuvid_unload(&n->cuvid);
 	pthread_mutex_destroy(&n->lock);
 	stk__free(n);

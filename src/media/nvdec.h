@@ -14,8 +14,8 @@
 /* The decoder of one GPU, with its idle sessions. */
 struct stk_nvdec;
 
-/* Opens the decoder of GPU number `ordinal`. Fails as stk__gpu_device_open does. Without a video decoder in the driver, only stk__nvdec_take fails. */
-STK_MUST_USE enum stk_status stk__nvdec_open(int32_t ordinal, struct stk_nvdec **out, struct stk_error *err);
+/* Opens the decoder of a GPU, and adds a reference to `dev`. Without a video decoder in the driver, only stk__nvdec_take fails. */
+STK_MUST_USE enum stk_status stk__nvdec_open(struct stk_gpu_device *dev, struct stk_nvdec **out, struct stk_error *err);
 struct stk_nvdec *stk__nvdec_ref(struct stk_nvdec *n); /* adds a reference, and returns `n` */
 /* Drops a reference; accepts NULL. All sessions must have been given back before the last reference is dropped. */
 void stk__nvdec_close(struct stk_nvdec *n);

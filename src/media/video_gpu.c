@@ -148,7 +148,7 @@ static enum stk_status wait_before(struct stk_video_gpu *g, stk_gpu_stream after
 }
 
 enum stk_status stk__video_gpu_decode(struct stk_video_gpu *g, struct stk_video_decoder *cores, const struct stk_video_index *x,
-	const struct stk_media_input *in, const struct stk_video_wanted *wanted, stk_gpu_stream after, const char *only_cores,
+	const struct stk_media_input *in, const struct stk_video_wanted *wanted, const stk_gpu_stream *after, const char *only_cores,
 	struct stk_error *err)
 {
 	struct stk_gpu_device *dev = stk__nvdec_device(g->nvdec);
@@ -161,7 +161,7 @@ enum stk_status stk__video_gpu_decode(struct stk_video_gpu *g, struct stk_video_
 	if (!s) {
 		const int mode = stk__gpu_capture_relax(dev);
 		const int32_t count = join_segments(segments, stk__plan(&x->table, wanted->frames, wanted->count, segments));
-		s = wait_before(g, after, err);
+		s = after ? wait_before(g, *after, err) : STK_OK;
 		if (only_cores)
 			stk__video_gpu_set_reason(&n, only_cores);
 		for (int32_t i = 0; i < count && !s && !only_cores && !(g->refuses && g->refused == x->serial); i++)

@@ -17,6 +17,7 @@
  *     fail=FUNCTION:N     the Nth call of a function fails; its name has no suffix: fail=cuMemAlloc:3. Allocations fail for lack of memory, other
  *                         functions with an unknown error.
  *     lost=N              after N operations on streams, calls in a context fail with CUDA_ERROR_LAUNCH_FAILED, except those that free
+ *     named               work on the default stream fails: only the user may use it
  *     open                the host may access device memory at any time
  *     idle                kernels and copies to the device do nothing, and copies from it give zeros: for measurements of the host's part
  *     strict              objects that are left on a device when its context is destroyed abort the program, instead of only printing a message
@@ -68,7 +69,7 @@ enum {
 };
 
 struct options {
-	bool async, idle, open, strict, adjacent;
+	bool async, idle, named, open, strict, adjacent;
 	uint64_t seed;
 	unsigned delay; /* maximum delay in microseconds */
 	size_t memory;

@@ -30,6 +30,8 @@ static void read_word(struct options *o, char *word)
 		o->async = true;
 	else if (strcmp(word, "idle") == 0 && !value)
 		o->idle = true;
+	else if (strcmp(word, "named") == 0 && !value)
+		o->named = true;
 	else if (strcmp(word, "open") == 0 && !value)
 		o->open = true;
 	else if (strcmp(word, "strict") == 0 && !value)

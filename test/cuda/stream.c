@@ -188,7 +188,9 @@ static void append(struct stream *s, struct operation *op)
 int emulated_submit(int device, void *stream, struct operation *op)
 {
 	struct stream *s = find_stream(device, stream);
-	int result = !s || s->device != device ? CUDA_INVALID_HANDLE : CUDA_OK;
+	int result = !s || s->device != device                        ? CUDA_INVALID_HANDLE
+		     : driver.options.named && s == &defaults[device] ? CUDA_UNKNOWN
+								      : CUDA_OK;
 	bool dropped = !result && emulated_captures(stream);
 	if (!result && !dropped && driver.options.async && !s->threaded)
 		result = start_thread(s);

@@ -447,3 +447,34 @@ def test_streams_wait_for_each_other(clips, script, seed):
     folders = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
     done = script(ORDER, str(clips("h264.mp4")), *folders, STOKER_EMULATED_CUDA=f"strict async delay=2000 seed={seed}")
     assert "ended" in done.stdout, done.stdout + done.stderr
+
+
+NAMED = """
+    import sys
+    import numpy as np
+    from stoker import fn, pipeline_def, types
+
+    @pipeline_def(batch_size=2, num_threads=2, device_id=0)
+    def define():
+        def source(info):
+            return np.frombuffer(sys.argv[1].encode(), np.uint8), np.int64(info.idx_in_epoch)
+
+        clip = fn.readers.video(filenames=[sys.argv[1]], sequence_length=4, device="gpu")
+        name, at = fn.external_source(source=source, batch=False, num_outputs=2, dtype=[types.UINT8, types.INT64])
+        return clip, fn.io.video.frame(name, at, device="gpu")
+
+    pipe = define()
+    pipe.build()
+    for _ in range(3):
+        clip, frame = pipe.run()
+        assert np.array(clip.as_cpu()[0]).any() and np.array(frame.as_cpu()[0]).any()
+    assert pipe.counters()["video_frames_on_gpu"] > 0
+    print("ended")
+"""
+
+
+@only_emulated
+def test_clips_do_not_wait_for_the_users_stream(clips, script):
+    """Workers decode into the pipeline's own memory. On the default stream, on which the user trains, an event would wait for all of the user's work."""
+    done = script(NAMED, str(clips("h264.mp4")), STOKER_EMULATED_CUDA="named")
+    assert "ended" in done.stdout, done.stdout + done.stderr
