@@ -422,7 +422,7 @@ enum stk_status stk_batch_copy(struct stk_batch *b, int32_t output, int32_t i, v
 		return stk__fail(err, STK_INVALID, "%zu bytes are given for a copy of %zu", size, bytes);
 	const void *from = i < 0 ? l->data : l->samples[i].data;
 	if (l->device_id >= 0)
-		return stk__ring_download(b->face->ring, to, (stk_gpu_ptr)(uintptr_t)from, bytes, err);
+		return stk__block_download(b->blocks[b->values[output]], to, (stk_gpu_ptr)(uintptr_t)from, bytes, err);
 	memcpy(to, from, bytes);
 	return STK_OK;
 }

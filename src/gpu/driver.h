@@ -65,6 +65,7 @@ enum { CUDA_ATTR_SHARED_PER_BLOCK_OPTIN = 97, CUDA_ATTR_PROCESSORS = 16, CUDA_AT
 	X(cuDevicePrimaryCtxRelease_v2, (int device))                                                                                      \
 	X(cuCtxPushCurrent_v2, (void *context))                                                                                            \
 	X(cuCtxPopCurrent_v2, (void **context))                                                                                            \
+	X(cuCtxSynchronize, (void))                                                                                                        \
 	X(cuCtxGetStreamPriorityRange, (int *least, int *greatest))                                                                        \
 	X(cuMemGetInfo_v2, (size_t * available, size_t * total))                                                                           \
 	X(cuMemAlloc_v2, (uint64_t * address, size_t size))                                                                                \

@@ -121,6 +121,8 @@ STK_MUST_USE enum stk_status stk__gpu_stream_create(
 void stk__gpu_stream_destroy(struct stk_gpu_device *dev, stk_gpu_stream stream);
 /* Blocks the calling thread until all work queued on the stream has finished. */
 STK_MUST_USE enum stk_status stk__gpu_stream_sync(struct stk_gpu_device *dev, stk_gpu_stream stream, struct stk_error *err);
+/* Blocks the calling thread until all work of this process on the device has finished. */
+STK_MUST_USE enum stk_status stk__gpu_sync(struct stk_gpu_device *dev, struct stk_error *err);
 /* Makes work that is queued on the stream from now on wait for the event. The host does not wait. */
 STK_MUST_USE enum stk_status stk__gpu_stream_wait(
 	struct stk_gpu_device *dev, stk_gpu_stream stream, stk_gpu_event event, struct stk_error *err);

@@ -59,6 +59,12 @@ enum stk_status stk__gpu_stream_sync(struct stk_gpu_device *dev, stk_gpu_stream 
 	return check(dev, stk__gpu_as_before(dev->cu, mode, dev->cu->cuStreamSynchronize(stream)), err, "waiting for a stream");
 }
 
+enum stk_status stk__gpu_sync(struct stk_gpu_device *dev, struct stk_error *err)
+{
+	int mode = stk__gpu_relax(dev->cu);
+	return check(dev, stk__gpu_as_before(dev->cu, mode, dev->cu->cuCtxSynchronize()), err, "waiting for the GPU");
+}
+
 enum stk_status stk__gpu_stream_wait(struct stk_gpu_device *dev, stk_gpu_stream stream, stk_gpu_event event, struct stk_error *err)
 {
 	return check(dev, dev->cu->cuStreamWaitEvent(stream, event, 0), err, "making a stream wait for an event");

@@ -20,6 +20,10 @@ size_t stk__whole_lines(size_t bytes)
 
 bool stk__uses_add(struct stk_uses *u, stk_gpu_stream stream)
 {
+	/* Handles 0 and 1 mean the default stream; 2 means the default stream of the calling thread, and events are recorded on other threads, for which it would be
+	 * another stream. The default stream waits for these streams of all threads. */
+	if ((uintptr_t)stream <= 2)
+		stream = NULL;
 	for (int32_t i = 0; i < u->n_uses; i++)
 		if (u->uses[i].stream == stream)
 			return true;
@@ -29,14 +33,13 @@ bool stk__uses_add(struct stk_uses *u, stk_gpu_stream stream)
 	return true;
 }
 
-/* Records *event on the stream, and first creates it if it is NULL. If the event cannot be created, waits for the stream instead. Ignores other failures: a
- * destroyed stream has no work left, and a lost device reports its error at the next call. */
-static void note_stream(struct stk_gpu_device *dev, stk_gpu_stream stream, stk_gpu_event *event)
+/* Records *event on the stream, and first creates it if it is NULL. If the event cannot be created, waits for the stream instead. Returns false if the event
+ * cannot be recorded, as on a stream that the user has destroyed, whose work may still run. */
+static bool note_stream(struct stk_gpu_device *dev, stk_gpu_stream stream, stk_gpu_event *event)
 {
 	if (!*event && stk__gpu_event_create(dev, false, event, NULL))
 		*event = NULL;
-	if (*event ? stk__gpu_event_record(dev, *event, stream, NULL) : stk__gpu_stream_sync(dev, stream, NULL)) {
-	}
+	return !(*event ? stk__gpu_event_record(dev, *event, stream, NULL) : stk__gpu_stream_sync(dev, stream, NULL));
 }
 
 bool stk__uses_record(struct stk_gpu_device *dev, struct stk_uses *u)
@@ -49,7 +52,10 @@ bool stk__uses_record(struct stk_gpu_device *dev, struct stk_uses *u)
 	for (int32_t i = 0; i < u->n_uses && free; i++)
 		free = !stk__gpu_stream_captures(dev, u->uses[i].stream);
 	for (int32_t i = 0; i < u->n_uses && free; i++)
-		note_stream(dev, u->uses[i].stream, &u->uses[i].event);
+		if (!note_stream(dev, u->uses[i].stream, &u->uses[i].event)) {
+			free = !stk__gpu_stream_captures(dev, u->uses[i].stream); /* a capture may have begun meanwhile */
+			u->unrecorded |= free;
+		}
 	stk__gpu_leave(dev);
 	if (free) {
 		u->n_waits = u->n_uses;
@@ -60,7 +66,7 @@ bool stk__uses_record(struct stk_gpu_device *dev, struct stk_uses *u)
 
 bool stk__uses_ended(struct stk_gpu_device *dev, struct stk_uses *u)
 {
-	bool done = true;
+	bool done = !u->unrecorded;
 	if (!u->n_waits || stk__gpu_enter(dev, NULL))
 		return true;
 	for (int32_t i = 0; i < u->n_waits && done; i++)

@@ -33,16 +33,17 @@ struct stk_uses {
 		stk_gpu_event event; /* recorded when the consumer returned the memory, after all work queued on the stream by then */
 	} uses[STK_SLOT_STREAMS];
 	int32_t n_uses, n_waits; /* number of streams that read the memory now; number of events that the next writer waits for */
+	bool unrecorded;         /* an event could not be recorded: the next writer waits for all work on the device */
 };
 
 /* Adds a stream that reads the memory. Returns false if STK_SLOT_STREAMS other streams are recorded already. */
 bool stk__uses_add(struct stk_uses *u, stk_gpu_stream stream);
 /* Records an event on each stream in use, for which the next writer then waits, and marks the streams as no longer in use. Returns false, and does nothing, if
  * one of the streams is being captured into a CUDA graph, since the graph must not contain the event: try again later. If an event cannot be created, waits for
- * its stream instead; if it cannot be recorded, ignores that. If the device cannot be used (a forked child, a lost device), does nothing and returns true. */
+ * its stream instead; if it cannot be recorded, sets u->unrecorded. If the device cannot be used (a forked child, a lost device), does nothing and returns true. */
 bool stk__uses_record(struct stk_gpu_device *dev, struct stk_uses *u);
 /* Returns true if the streams have passed all recorded events, if there are no events, or if the device cannot be used. If the streams have passed all of
- * them, forgets the events, so that the next writer does not wait for them. */
+ * them, forgets the events, so that the next writer does not wait for them. Returns false if u->unrecorded is set. */
 bool stk__uses_ended(struct stk_gpu_device *dev, struct stk_uses *u);
 void stk__uses_free(struct stk_gpu_device *dev, struct stk_uses *u);
 

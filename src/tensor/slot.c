@@ -158,11 +158,20 @@ bool stk__slot_streams_done(struct stk_slot *s)
 	return stk__uses_ended(s->ring->source.dev, &s->uses);
 }
 
+/* Waits for all work on the device if a stream that reads the slot could not be noted. Call inside stk__gpu_enter. */
+static enum stk_status wait_if_unrecorded(struct stk_slot *s, struct stk_error *err)
+{
+	const enum stk_status status = s->uses.unrecorded ? stk__gpu_sync(s->ring->source.dev, err) : STK_OK;
+	s->uses.unrecorded &= status != STK_OK;
+	return status;
+}
+
 enum stk_status stk__slot_wait_streams(struct stk_slot *s, struct stk_error *err)
 {
 	enum stk_status status = stk__gpu_enter(s->ring->source.dev, err);
 	if (status)
 		return status;
+	status = wait_if_unrecorded(s, err);
 	for (int32_t i = 0; i < s->uses.n_waits && !status; i++)
 		if (s->uses.uses[i].event)
 			status = stk__gpu_event_sync(s->ring->source.dev, s->uses.uses[i].event, err);
@@ -174,7 +183,7 @@ enum stk_status stk__slot_wait_streams(struct stk_slot *s, struct stk_error *err
 
 enum stk_status stk__slot_wait(struct stk_slot *s, stk_gpu_stream stream, struct stk_error *err)
 {
-	enum stk_status status = STK_OK;
+	enum stk_status status = wait_if_unrecorded(s, err);
 	for (int32_t i = 0; i < s->uses.n_waits && !status; i++)
 		if (s->uses.uses[i].event)
 			status = stk__gpu_stream_wait(s->ring->source.dev, stream, s->uses.uses[i].event, err);
@@ -208,20 +217,44 @@ enum stk_status stk__slot_is_written(struct stk_slot *s, bool *done, struct stk_
 	return status;
 }
 
-enum stk_status stk__ring_download(struct stk_ring *r, void *to, stk_gpu_ptr from, size_t size, struct stk_error *err)
+/* Makes the ring's stream wait for the work that is queued on a stream of the consumer. Does nothing if that stream is being captured into a CUDA graph, since
+ * the graph must not contain the event. */
+static enum stk_status wait_for_consumer(struct stk_ring *r, stk_gpu_stream stream, struct stk_error *err)
 {
-	enum stk_status status = stk__gpu_enter(r->source.dev, err);
-	if (status)
-		return status;
+	stk_gpu_event event;
+	if (stk__gpu_stream_captures(r->source.dev, stream))
+		return STK_OK;
+	enum stk_status s = stk__gpu_event_create(r->source.dev, false, &event, err);
+	if (s)
+		return s;
+	if (stk__gpu_event_record(r->source.dev, event, stream, NULL)) /* the user has destroyed the stream, whose work may still run */
+		s = stk__gpu_sync(r->source.dev, err);
+	else
+		s = stk__gpu_stream_wait(r->source.dev, r->stream, event, err);
+	stk__gpu_event_destroy(r->source.dev, event);
+	return s;
+}
+
+enum stk_status stk__block_download(struct stk_block *b, void *to, stk_gpu_ptr from, size_t size, struct stk_error *err)
+{
+	struct stk_ring *r = b->ring;
+	pthread_mutex_lock(&r->lock);
+	const struct stk_uses uses = b->slot ? b->slot->uses : b->uses;
+	pthread_mutex_unlock(&r->lock);
+	enum stk_status s = stk__gpu_enter(r->source.dev, err);
+	if (s)
+		return s;
 	if (stk__gpu_is_memory(
 		    r->source.dev, to)) /* a copy there would have to wait for the user's work on that memory, which is not known */
-		status = stk__fail(err, STK_INVALID, "the address lies in the memory of a GPU, and this copies to host memory");
-	else
-		status = stk__gpu_download(r->source.dev, r->stream, to, from, size, err);
-	if (!status)
-		status = stk__gpu_stream_sync(r->source.dev, r->stream, err);
+		s = stk__fail(err, STK_INVALID, "the address lies in the memory of a GPU, and this copies to host memory");
+	for (int32_t i = 0; i < uses.n_uses && !s; i++)
+		s = wait_for_consumer(r, uses.uses[i].stream, err);
+	if (!s)
+		s = stk__gpu_download(r->source.dev, r->stream, to, from, size, err);
+	if (!s)
+		s = stk__gpu_stream_sync(r->source.dev, r->stream, err);
 	stk__gpu_leave(r->source.dev);
-	return status;
+	return s;
 }
 
 /* ---- placing samples ---- */

@@ -30,7 +30,7 @@ static void write_sample(struct stk_gpu_device *dev, const struct stk_tensor *t,
 static void check_samples(struct stk_gpu_device *dev, struct stk_slot *s, const void *dense, size_t bytes, int32_t n)
 {
 	uint8_t *got = malloc(bytes * (size_t)n);
-	if (dev && stk__ring_download(s->ring, got, (stk_gpu_ptr)(uintptr_t)dense, bytes * (size_t)n, &err))
+	if (dev && stk__block_download(s->values[0].block, got, (stk_gpu_ptr)(uintptr_t)dense, bytes * (size_t)n, &err))
 		fail_msg("seed %llu: %s", (unsigned long long)test_seed(), err.message);
 	if (!dev)
 		memcpy(got, dense, bytes * (size_t)n);
@@ -245,7 +245,18 @@ static void threads_drop(struct stk_gpu_device *dev)
 	stk__ring_release_owner(r);
 }
 
-/* The emulated driver detects that a stream was destroyed. As with a lost device, the stream then cannot report when the slot may be used again. */
+/* Three numbers mean default streams. An event on that of another thread would not wait for this thread's work. */
+static void default_streams_are_one(void)
+{
+	struct stk_uses u = {0};
+	for (uintptr_t number = 0; number < 3; number++)
+		assert_true(stk__uses_add(&u, (stk_gpu_stream)number));
+	assert_int_equal(u.n_uses, 1);
+	assert_null(u.uses[0].stream);
+}
+
+/* The emulated driver detects that a stream was destroyed. The stream then cannot report when the slot may be used again, so the next writer waits for the
+ * device. */
 static void a_stream_goes_before_its_batch(struct stk_gpu_device *dev)
 {
 	struct stk_block *held[2];
@@ -264,6 +275,9 @@ static void a_stream_goes_before_its_batch(struct stk_gpu_device *dev)
 		stream = NULL;
 		stk__block_drop(held[0]);
 		stk__block_drop(held[1]);
+		assert_int_equal(r->slots->uses.unrecorded, k == 0);
+		ok(stk__slot_wait_streams(r->slots, &err));
+		assert_false(r->slots->uses.unrecorded);
 	}
 	stk__gpu_leave(dev);
 	assert_int_equal(r->n_slots, 1);
@@ -283,6 +297,7 @@ static void blocks_are_held_on_a_gpu(void **state)
 {
 	struct stk_gpu_device *dev = need_gpu(state);
 	seed = test_seed();
+	default_streams_are_one();
 	labels_pin_nothing(dev);
 	what_is_held_has_a_limit(dev);
 	a_stream_goes_before_its_batch(dev);

@@ -299,6 +299,17 @@ int cuStreamSynchronize(void *stream)
 	return result;
 }
 
+int cuCtxSynchronize(void)
+{
+	int device = 0, result = emulated_enter(__func__, true, &device);
+	if (result)
+		return result;
+	emulated_wait_for_device(device);
+	result = driver.sticky;
+	emulated_unlock();
+	return result;
+}
+
 int cuStreamIsCapturing(void *stream, int *status)
 {
 	int device = 0, result = emulated_enter(__func__, true, &device);
