@@ -115,6 +115,7 @@ enum stk_status stk__gpu_device_open(struct stk_gpu *gpu, int ordinal, struct st
 		goto fail;
 	}
 	pthread_mutex_init(&dev->lock, NULL);
+	pthread_cond_init(&dev->was_freed, NULL);
 	atomic_fetch_add(&gpu->refs, 1);
 	*out = dev;
 	return STK_OK;
@@ -143,6 +144,7 @@ void stk__gpu_device_close(struct stk_gpu_device *dev)
 		stk__gpu_leave(dev);
 		stk__gpu_as_before(dev->cu, mode, dev->cu->cuDevicePrimaryCtxRelease_v2(dev->device));
 	}
+	pthread_cond_destroy(&dev->was_freed);
 	pthread_mutex_destroy(&dev->lock);
 	stk__gpu_close(dev->gpu);
 	stk__free(dev->modules);

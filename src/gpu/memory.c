@@ -3,7 +3,8 @@
 #include "base/memory.h"
 #include "gpu/device.h"
 
-enum { MOST_ON_DEVICE = 64 << 20, MOST_PINNED = 256 << 20 }; /* more retired bytes of a kind are not kept */
+/* More retired bytes of a kind are not kept: pinned, or on the device, where a larger GPU allows more. */
+enum { MOST_PINNED = 256 << 20, LEAST_ON_DEVICE = 64 << 20, SHARE_OF_DEVICE = 128 };
 
 struct stk_gpu_retired {
 	struct stk_gpu_retired *next;
@@ -34,21 +35,47 @@ static void free_one(struct stk_gpu_device *dev, bool pinned, uintptr_t at)
 		stk__gpu_free(dev, at);
 }
 
-/* Frees all retired memory of one kind. Returns whether there was any. */
-static bool free_kind(struct stk_gpu_device *dev, bool pinned)
+static bool is_over_limit(const struct stk_gpu_device *dev, bool pinned)
 {
-	pthread_mutex_lock(&dev->lock);
-	struct stk_gpu_retired *r = dev->retired[pinned].first;
+	const size_t share = dev->facts.memory / SHARE_OF_DEVICE, most = share > LEAST_ON_DEVICE ? share : LEAST_ON_DEVICE;
+	return dev->retired[pinned].bytes > (pinned ? (size_t)MOST_PINNED : most);
+}
+
+/* Takes the memory of one kind out of its list. Call with the lock held. */
+static struct stk_gpu_retired *take_list(struct stk_gpu_device *dev, bool pinned)
+{
+	struct stk_gpu_retired *first = dev->retired[pinned].first;
 	dev->retired[pinned] = (struct stk_gpu_retired_list){0};
-	pthread_mutex_unlock(&dev->lock);
-	const bool any = r != NULL;
+	return first;
+}
+
+static void free_list(struct stk_gpu_device *dev, bool pinned, struct stk_gpu_retired *r)
+{
 	while (r) {
 		struct stk_gpu_retired *next = r->next;
 		free_one(dev, pinned, r->at);
 		stk__free(r);
 		r = next;
 	}
-	return any;
+}
+
+/* Frees retired memory: all of it, or only the kinds that are over their limit. Call with the lock held; it is released meanwhile. */
+static void free_retired(struct stk_gpu_device *dev, bool all)
+{
+	struct stk_gpu_retired *lists[2] = {NULL, NULL};
+	for (int pinned = 0; pinned < 2; pinned++)
+		if (all || is_over_limit(dev, pinned))
+			lists[pinned] = take_list(dev, pinned);
+	if (!lists[0] && !lists[1])
+		return;
+	dev->freeing++;
+	pthread_mutex_unlock(&dev->lock);
+	free_list(dev, false, lists[0]);
+	free_list(dev, true, lists[1]);
+	pthread_mutex_lock(&dev->lock);
+	dev->freeing--;
+	dev->times_freed++;
+	pthread_cond_broadcast(&dev->was_freed);
 }
 
 static void retire(struct stk_gpu_device *dev, bool pinned, uintptr_t at, size_t size)
@@ -63,10 +90,7 @@ static void retire(struct stk_gpu_device *dev, bool pinned, uintptr_t at, size_t
 	*r = (struct stk_gpu_retired){list->first, at};
 	list->first = r;
 	list->bytes += size;
-	const bool many = list->bytes > (pinned ? (size_t)MOST_PINNED : (size_t)MOST_ON_DEVICE);
 	pthread_mutex_unlock(&dev->lock);
-	if (many)
-		free_kind(dev, pinned);
 }
 
 void stk__gpu_retire(struct stk_gpu_device *dev, stk_gpu_ptr p, size_t size)
@@ -79,29 +103,74 @@ void stk__gpu_host_retire(struct stk_gpu_device *dev, void *p, size_t size)
 	retire(dev, true, (uintptr_t)p, size);
 }
 
-bool stk__gpu_free_retired(struct stk_gpu_device *dev)
+bool stk__gpu_retired_too_much(struct stk_gpu_device *dev)
 {
-	const bool device = free_kind(dev, false), pinned = free_kind(dev, true);
-	return device || pinned;
+	pthread_mutex_lock(&dev->lock);
+	const bool much = is_over_limit(dev, false) || is_over_limit(dev, true);
+	pthread_mutex_unlock(&dev->lock);
+	return much;
+}
+
+void stk__gpu_limit_retired(struct stk_gpu_device *dev)
+{
+	pthread_mutex_lock(&dev->lock);
+	free_retired(dev, false);
+	pthread_mutex_unlock(&dev->lock);
+}
+
+void stk__gpu_free_retired(struct stk_gpu_device *dev)
+{
+	pthread_mutex_lock(&dev->lock);
+	free_retired(dev, true);
+	pthread_mutex_unlock(&dev->lock);
+}
+
+static uint64_t times_freed(struct stk_gpu_device *dev)
+{
+	pthread_mutex_lock(&dev->lock);
+	const uint64_t times = dev->times_freed;
+	pthread_mutex_unlock(&dev->lock);
+	return times;
+}
+
+/* Frees the retired memory, and waits until other threads have freed what they took. before: times_freed() before the allocation that failed. Returns whether
+ * memory was freed since then, so that the allocation may now succeed. */
+static bool free_for_allocation(struct stk_gpu_device *dev, uint64_t before)
+{
+	pthread_mutex_lock(&dev->lock);
+	free_retired(dev, true);
+	while (dev->freeing && dev->times_freed == before)
+		pthread_cond_wait(&dev->was_freed, &dev->lock);
+	const bool freed = dev->times_freed != before;
+	pthread_mutex_unlock(&dev->lock);
+	return freed;
+}
+
+/* Calls the driver's function until it succeeds, or fails although nothing more can be freed. */
+static int allocate(struct stk_gpu_device *dev, bool pinned, size_t size, stk_gpu_ptr *on_device, void **on_host)
+{
+	const struct stk_cuda_driver *cu = dev->cu;
+	size = size ? size : 1;
+	stk__gpu_limit_retired(dev);
+	for (;;) {
+		const uint64_t before = times_freed(dev);
+		const int mode = stk__gpu_relax(cu);
+		const int result = pinned ? cu->cuMemHostAlloc(on_host, size, CUDA_HOST_PORTABLE) : cu->cuMemAlloc_v2(on_device, size);
+		stk__gpu_as_before(cu, mode, result);
+		if (result != CUDA_OUT_OF_MEMORY || !free_for_allocation(dev, before))
+			return result;
+	}
 }
 
 enum stk_status stk__gpu_alloc(struct stk_gpu_device *dev, size_t size, stk_gpu_ptr *out, struct stk_error *err)
 {
-	int result;
-	do {
-		int mode = stk__gpu_relax(dev->cu);
-		result = stk__gpu_as_before(dev->cu, mode, dev->cu->cuMemAlloc_v2(out, size ? size : 1));
-	} while (result == CUDA_OUT_OF_MEMORY && stk__gpu_free_retired(dev));
+	const int result = allocate(dev, false, size, out, NULL);
 	return result ? stk__cuda_fail(dev->cu, result, err, "allocating %zu bytes on %s", size, dev->facts.name) : STK_OK;
 }
 
 enum stk_status stk__gpu_host_alloc(struct stk_gpu_device *dev, size_t size, void **out, struct stk_error *err)
 {
-	int result;
-	do {
-		int mode = stk__gpu_relax(dev->cu);
-		result = stk__gpu_as_before(dev->cu, mode, dev->cu->cuMemHostAlloc(out, size ? size : 1, CUDA_HOST_PORTABLE));
-	} while (result == CUDA_OUT_OF_MEMORY && stk__gpu_free_retired(dev));
+	const int result = allocate(dev, true, size, NULL, out);
 	return result ? stk__cuda_fail(dev->cu, result, err, "allocating %zu bytes of pinned memory", size) : STK_OK;
 }
 

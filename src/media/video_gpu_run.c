@@ -54,7 +54,7 @@ static struct stk_image ahead_destination(
 	const size_t size = (size_t)width * (size_t)height * 3;
 	if (a->size < size) {
 		struct stk_gpu_device *dev = stk__nvdec_device(g->nvdec);
-		stk__gpu_free(dev, a->memory);
+		stk__gpu_retire(dev, a->memory, a->size);
 		a->memory = 0;
 		a->size = 0;
 		if (stk__gpu_alloc(dev, size, &a->memory, err))

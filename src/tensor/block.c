@@ -110,12 +110,16 @@ static uint8_t *gpu_take(struct stk_block_source *source, size_t size)
 	return NULL;
 }
 
-static void gpu_give(struct stk_gpu_device *dev, uint8_t *p)
+/* Retires the memory, because freeing it would wait for the user's work on the GPU; or frees it, if no pipeline uses the source any more. */
+static void gpu_give(struct stk_block_source *source, uint8_t *p, size_t size)
 {
-	if (p && !stk__gpu_enter(dev, NULL)) {
-		stk__gpu_free(dev, (stk_gpu_ptr)(uintptr_t)p);
-		stk__gpu_leave(dev);
-	}
+	if (!p || stk__gpu_enter(source->dev, NULL))
+		return;
+	if (atomic_load(&source->closed))
+		stk__gpu_free(source->dev, (stk_gpu_ptr)(uintptr_t)p);
+	else
+		stk__gpu_retire(source->dev, (stk_gpu_ptr)(uintptr_t)p, size);
+	stk__gpu_leave(source->dev);
 }
 
 enum { SHARED_BYTES = 4 << 20, SHARED_ALIGN = 512 };
@@ -138,10 +142,10 @@ static struct stk_shared *shared_make(struct stk_block_source *source)
 	return s;
 }
 
-static void shared_free(struct stk_gpu_device *dev, struct stk_shared *s)
+static void shared_free(struct stk_block_source *source, struct stk_shared *s)
 {
 	if (s)
-		gpu_give(dev, s->data);
+		gpu_give(source, s->data, SHARED_BYTES);
 	stk__free(s);
 }
 
@@ -181,7 +185,7 @@ static uint8_t *shared_take(struct stk_block_source *source, size_t size, struct
 	pool->open = allocation;
 	at = shared_piece(pool, size, of);
 	pthread_mutex_unlock(&pool->lock);
-	shared_free(source->dev, full);
+	shared_free(source, full);
 	return at;
 }
 
@@ -190,7 +194,7 @@ static void shared_give(struct stk_block_source *source, struct stk_shared *s)
 	pthread_mutex_lock(&source->shared.lock);
 	struct stk_shared *empty = shared_unref(s);
 	pthread_mutex_unlock(&source->shared.lock);
-	shared_free(source->dev, empty);
+	shared_free(source, empty);
 }
 
 void stk__block_source_init(struct stk_block_source *source)
@@ -201,7 +205,7 @@ void stk__block_source_init(struct stk_block_source *source)
 
 void stk__block_source_destroy(struct stk_block_source *source)
 {
-	shared_free(source->dev, source->shared.open);
+	shared_free(source, source->shared.open);
 	pthread_mutex_destroy(&source->shared.lock);
 }
 
@@ -225,7 +229,7 @@ static void give_data(struct stk_block_source *source, struct stk_block *b)
 	else if (b->shared)
 		shared_give(source, b->shared);
 	else
-		gpu_give(source->dev, b->data);
+		gpu_give(source, b->data, b->capacity);
 	b->data = NULL;
 	b->shared = NULL;
 	b->capacity = 0;
@@ -241,7 +245,7 @@ static void give_chunks(struct stk_block_source *source, struct stk_block *b)
 		else if (b->space == STK_SPACE_HOST)
 			stk__free(c->data);
 		else
-			gpu_give(source->dev, c->data);
+			gpu_give(source, c->data, c->size);
 		stk__free(c);
 		c = next;
 	}

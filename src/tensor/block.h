@@ -85,14 +85,14 @@ struct stk_block {
 struct stk_block_source {
 	struct stk_gpu_device *dev; /* NULL: only host memory */
 	struct stk_shared_pool shared;
+	_Atomic bool closed; /* the pipeline was destroyed: GPU memory is freed at once, not retired */
 	/* Both are guarded by the lock of `shared`. */
 	struct stk_error gpu_error; /* error of the last allocation on the GPU that failed */
 	size_t gpu_available;       /* number of bytes that were free on the GPU then; SIZE_MAX: not known */
 };
 
 /* Prepares the block for the next batch: gives it a region of `fixed` bytes and `extra_bytes` bytes after it, and releases its chunks. Does not allocate if the
- * present memory is large enough and not much larger. Returns false if memory is short; the block then has no memory. May free and allocate, which on a GPU may
- * wait for the device. */
+ * present memory is large enough and not much larger. Returns false if memory is short; the block then has no memory. */
 bool stk__block_resize(struct stk_block_source *source, struct stk_block *b, size_t fixed, size_t extra_bytes);
 /* Returns `size` bytes of the block's memory after the region, or of a new chunk if too little is left; NULL: memory is short. Safe from several threads. */
 uint8_t *stk__block_take(struct stk_block_source *source, struct stk_block *b, size_t size);

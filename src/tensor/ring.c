@@ -89,6 +89,7 @@ void stk__ring_release_owner(struct stk_ring *r)
 	pthread_mutex_lock(&r->lock);
 	r->on_return = NULL;
 	r->disowned = true;
+	atomic_store(&r->source.closed, true);
 	for (int32_t v = 0; v < r->n_values; v++)
 		stk__take_spare_blocks(r, v, &spare);
 	pthread_mutex_unlock(&r->lock);

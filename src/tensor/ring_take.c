@@ -220,6 +220,19 @@ static void choose(struct stk_ring *r, bool measured, struct choice *c)
 		c->slot = out;
 }
 
+/* Takes a slot out of the list of all slots, so that it can be destroyed. */
+static void unlink_slot(struct stk_ring *r, struct stk_slot *s)
+{
+	struct stk_slot **at = &r->slots;
+	while (*at != s)
+		at = &(*at)->next;
+	*at = s->next;
+	r->n_slots--;
+	for (int32_t v = 0; v < r->n_values; v++)
+		if (s->values[v].block) /* NULL if memory was short when the slot was laid out */
+			atomic_fetch_sub(&r->bytes, s->values[v].block->capacity);
+}
+
 /* Counts a take and updates the peaks of `n_out`. Once in WINDOW takes, moves all spare blocks to *c for the caller to free. At any take, if there are
  * more slots than slots_needed returns, also moves the free slot that was returned first to *c, unless a stream reads it. */
 static void trim(struct stk_ring *r, struct choice *c)
@@ -241,14 +254,7 @@ static void trim(struct stk_ring *r, struct choice *c)
 		return;
 	c->to_free = *last;
 	*last = NULL;
-	struct stk_slot **at = &r->slots;
-	while (*at != c->to_free)
-		at = &(*at)->next;
-	*at = c->to_free->next;
-	r->n_slots--;
-	for (int32_t v = 0; v < r->n_values; v++)
-		if (c->to_free->values[v].block) /* NULL if memory was short when the slot was laid out */
-			atomic_fetch_sub(&r->bytes, c->to_free->values[v].block->capacity);
+	unlink_slot(r, c->to_free);
 }
 
 /* Marks the slot as FILLING, copies the expected shapes and extra_bytes to it, and gives it spare blocks for values without a block. The slot then belongs to
@@ -301,7 +307,18 @@ static void carry_out_choice(struct stk_ring *r, struct choice *c)
 		atomic_store(&r->taker_waits, true);
 }
 
-struct stk_slot *stk__ring_take(struct stk_ring *r, enum stk_ring_lack *lack)
+/* Frees retired memory here, where no user waits, if it has become too much. */
+static void limit_retired(struct stk_ring *r)
+{
+	struct stk_gpu_device *dev = r->source.dev;
+	if (!dev || !stk__gpu_retired_too_much(dev) || stk__gpu_enter(dev, NULL))
+		return;
+	stk__gpu_limit_retired(dev);
+	stk__gpu_leave(dev);
+}
+
+/* Takes a free slot, or makes one (*made). Returns NULL with the reason in *lack, or with STK_RING_LACKS_NOTHING if memory is short. */
+static struct stk_slot *take_or_make(struct stk_ring *r, bool *made, enum stk_ring_lack *lack)
 {
 	struct choice c = {0};
 	for (bool measured = false;; measured = true) {
@@ -318,16 +335,45 @@ struct stk_slot *stk__ring_take(struct stk_ring *r, enum stk_ring_lack *lack)
 	if (c.to_free)
 		stk__slot_destroy(c.to_free);
 	stk__blocks_free(r, c.old_blocks);
-	*lack = c.reason;
-	if (!c.slot && !c.make)
-		return NULL;
-	*lack = STK_RING_LACKS_NOTHING;
-	pthread_mutex_lock(&r->source.shared.lock);
-	r->source.gpu_error.code = STK_OK;
-	pthread_mutex_unlock(&r->source.shared.lock);
-	struct stk_slot *s = c.make ? add_slot(r) : c.slot;
-	if (s && stk__slot_lay_out(s))
-		return s;
+	limit_retired(r);
+	*made = c.make;
+	*lack = c.slot || c.make ? STK_RING_LACKS_NOTHING : c.reason;
+	return c.make ? add_slot(r) : c.slot;
+}
+
+/* Call if there is no memory for a slot that was just made. If the ring has other slots, destroys the new one, makes no more, and returns true: the batch then
+ * waits for one of the others. */
+static bool do_without(struct stk_ring *r, struct stk_slot *s)
+{
+	pthread_mutex_lock(&r->lock);
+	const bool others = r->n_slots > 1;
+	if (others) {
+		unlink_slot(r, s);
+		r->limit = r->n_slots;
+		atomic_fetch_sub(&r->n_out, 1);
+	}
+	pthread_mutex_unlock(&r->lock);
+	if (others) {
+		stk__slot_destroy(s);
+		stk__ring_unref(r);
+	}
+	return others;
+}
+
+struct stk_slot *stk__ring_take(struct stk_ring *r, enum stk_ring_lack *lack)
+{
+	struct stk_slot *s;
+	bool made;
+	do {
+		s = take_or_make(r, &made, lack);
+		if (!s && *lack)
+			return NULL;
+		pthread_mutex_lock(&r->source.shared.lock);
+		r->source.gpu_error.code = STK_OK;
+		pthread_mutex_unlock(&r->source.shared.lock);
+		if (s && stk__slot_lay_out(s))
+			return s;
+	} while (s && made && do_without(r, s));
 	*lack = STK_RING_NO_MEMORY;
 	const size_t available = gpu_available(r);
 	pthread_mutex_lock(&r->source.shared.lock);

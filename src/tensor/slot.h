@@ -101,8 +101,8 @@ struct stk_ring {
 	pthread_mutex_t lock;
 	struct stk_slot *slots, *free_slots;
 	struct stk_ring_value *values;
-	int32_t batch, n_values, limit, n_slots;
-	bool limit_is_hard; /* if `limit` slots are out, the ring lets go only of small blocks and faces */
+	int32_t batch, n_values, limit, n_slots; /* `limit` becomes `n_slots` if there is no memory for one more slot */
+	bool limit_is_hard;                      /* if `limit` slots are out, the ring lets go only of small blocks and faces */
 	int64_t n_takes, delivered;
 	int32_t peak_out, window_peak, last_peak; /* maximum of n_out: ever, in the current window of takes, and in the window before it */
 	_Atomic int32_t n_out;                    /* number of slots that are being filled or held */

@@ -3,7 +3,7 @@
  * children. */
 #include "test.h"
 
-#include "gpu/driver.h"
+#include "gpu/device.h"
 #include "gpu/gpu.h"
 
 #include <stdio.h>
@@ -115,6 +115,84 @@ static void each_gpu_gets_the_image_that_it_runs_best(void **state)
 	assert_int_equal(stk__cuda_find_image(images, sizeof images / sizeof *images, "none", 90), -1);
 }
 
+/* A driver with 100 bytes of memory. cuMemFree waits until two allocations have failed. */
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	size_t used, size[8];
+	int n, failed;
+} small = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+static int small_alloc(uint64_t *out, size_t size)
+{
+	pthread_mutex_lock(&small.lock);
+	const bool fits = small.used + size <= 100;
+	if (fits) {
+		small.used += size;
+		small.size[small.n] = size;
+		*out = (uint64_t)++small.n;
+	} else {
+		small.failed++;
+		pthread_cond_broadcast(&small.changed);
+	}
+	pthread_mutex_unlock(&small.lock);
+	return fits ? CUDA_OK : CUDA_OUT_OF_MEMORY;
+}
+
+static int small_free(uint64_t p)
+{
+	pthread_mutex_lock(&small.lock);
+	while (small.failed < 2)
+		pthread_cond_wait(&small.changed, &small.lock);
+	small.used -= small.size[p - 1];
+	pthread_mutex_unlock(&small.lock);
+	return CUDA_OK;
+}
+
+static int small_mode(int *mode)
+{
+	(void)mode;
+	return CUDA_OK;
+}
+
+static int small_text(int result, const char **text)
+{
+	(void)result;
+	*text = "out of memory";
+	return CUDA_OK;
+}
+
+static void *take_40(void *of)
+{
+	struct stk_error err = {0};
+	stk_gpu_ptr p;
+	return stk__gpu_alloc(of, 40, &p, &err) ? of : NULL;
+}
+
+/* One thread frees the retired memory, while the allocation of the other has failed too and finds no retired memory any more. */
+static void two_threads_share_what_was_retired(void **state)
+{
+	(void)state;
+	static struct stk_cuda_driver cu = {.cuMemAlloc_v2 = small_alloc,
+		.cuMemFree_v2 = small_free,
+		.cuThreadExchangeStreamCaptureMode = small_mode,
+		.cuGetErrorName = small_text,
+		.cuGetErrorString = small_text};
+	static struct stk_gpu_device dev = {.cu = &cu, .lock = PTHREAD_MUTEX_INITIALIZER, .was_freed = PTHREAD_COND_INITIALIZER};
+	struct stk_error err = {0};
+	stk_gpu_ptr all;
+	pthread_t threads[2];
+	assert_int_equal(stk__gpu_alloc(&dev, 90, &all, &err), STK_OK);
+	stk__gpu_retire(&dev, all, 90);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, take_40, &dev), 0);
+	for (int i = 0; i < 2; i++) {
+		void *failed;
+		pthread_join(threads[i], &failed);
+		assert_null(failed);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -123,6 +201,7 @@ int main(void)
 		cmocka_unit_test(each_gpu_gets_the_image_that_it_runs_best),
 		cmocka_unit_test(facts_are_read_and_numbers_checked),
 		cmocka_unit_test(too_much_memory_is_no_memory),
+		cmocka_unit_test(two_threads_share_what_was_retired),
 		cmocka_unit_test(a_forked_child_is_told),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);

@@ -99,7 +99,7 @@ static size_t largest_of(size_t a, size_t b)
 
 /* Returns the size in bytes of the parts of a batch: an even share of the batch and a little more, unless the streams' memory is too small or a file needs
  * more. Many small parts in flight are better than few large ones, since the end of each part's synchronisation is serial, and other parts can run
- * meanwhile. But a part has at least FLOOR bytes, since reallocating the streams' memory waits for all work of the GPU. */
+ * meanwhile. But a part has at least FLOOR bytes, since a change of their size allocates the streams' memory again. */
 static size_t part_size(const struct stk_jpeg_gpu_streams *all, size_t batch, size_t largest)
 {
 	enum { FLOOR = 16 << 20 };
@@ -130,8 +130,10 @@ enum stk_status stk__jpeg_gpu_streams_fit(
 			pthread_cond_wait(&all->returned_cond, &all->lock);
 			continue;
 		}
-		for (int i = 0; i < MOST; i++)
-			free_memory(all, &all->stream[i]);
+		for (int i = 0; i < MOST; i++) {
+			stk__gpu_retire(all->dev, all->stream[i].memory, all->part);
+			all->stream[i].memory = 0;
+		}
 		all->part = part_size(all, batch, largest);
 		all->n_allowed = all->most / all->part < MOST ? (int)(all->most / all->part) : MOST;
 		all->n_made = 0;

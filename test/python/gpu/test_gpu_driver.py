@@ -116,3 +116,84 @@ def test_limit_by_what_is_free(emulator: None, tree: Path, memory: str, limit: i
     assert limit - 8 <= int(first.split()[2]) <= limit, first
     said = [line for line in rest if "that limit kept it at 2 batches" in line]
     assert len(said) == 1 and "gpu_memory_limit=" in said[0], rest
+
+
+COPY = """
+import ctypes
+import sys
+import numpy as np
+from stoker import Pipeline, fn
+cuda, context, stream = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), ctypes.c_void_p()
+assert not cuda.cuInit(0) and not cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) and not cuda.cuCtxPushCurrent_v2(context)
+assert not cuda.cuStreamCreateWithPriority(ctypes.byref(stream), 1, 0)
+pipe = Pipeline(4, 2, 0, 1)
+with pipe:
+    data, _ = fn.readers.file(file_root=sys.argv[1])
+    pipe.set_outputs(fn.resize(fn.decoders.image(data, device="mixed"), size=[256, 256]))
+for k in range(1, 20):
+    (out,) = pipe.run(stream.value)
+    size = ctypes.c_size_t(4 * 256 * 256 * 3)
+    assert not cuda.cuMemsetD8Async(ctypes.c_uint64(out.data_ptr()), ctypes.c_ubyte(k), size, stream)
+    assert (np.array(out.as_cpu().as_tensor()) == k).all(), k
+print("in order")
+"""
+
+
+def test_a_copy_sees_what_the_consumer_wrote(tree: Path) -> None:
+    done = run_script(COPY, str(tree), STOKER_EMULATED_CUDA="async delay=3000")
+    assert done.stdout == "in order\n", done.stdout + done.stderr
+
+
+ROOM = """
+import ctypes
+import sys
+import time
+from stoker import Pipeline, fn, types
+pipe = Pipeline(8, 4, 0, 1, prefetch_queue_depth=2, decode="gpu")
+with pipe:
+    data, _ = fn.readers.file(file_root=sys.argv[1])
+    pipe.set_outputs(fn.resize(fn.decoders.image(data, device="mixed"), size=[512, 512], dtype=types.FLOAT))
+pipe.build()
+cuda, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
+assert not cuda.cuInit(0) and not cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) and not cuda.cuCtxPushCurrent_v2(context)
+for k in range(40):
+    if k == 4:
+        time.sleep(0.5)  # as many batches are ready now as the pipeline wants
+        free, all, taken = ctypes.c_size_t(), ctypes.c_size_t(), ctypes.c_uint64()
+        assert not cuda.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(all))
+        assert not cuda.cuMemAlloc_v2(ctypes.byref(taken), ctypes.c_size_t(free.value - (6 << 20)))
+    pipe.run()
+    if k < 4:
+        time.sleep(0.3)
+print("fine")
+"""
+
+
+def test_the_user_takes_the_rest_of_the_memory(emulator: None, tree: Path) -> None:
+    """If there is no memory for one more slot, the pipeline goes on with those that it has."""
+    done = run_script(ROOM, str(tree), STOKER_EMULATED_CUDA="memory=2G")
+    assert done.stdout == "fine\n", done.stdout + done.stderr
+
+
+FREES = """
+import ctypes
+import numpy as np
+from stoker import Pipeline, fn
+rng = np.random.default_rng(1)
+pipe = Pipeline(4, 2, 0, 1, prefetch_queue_depth=1)
+with pipe:
+    data = fn.external_source(source=lambda: [np.zeros(int(n), np.uint8) for n in rng.integers(1 << 17, 1 << 20, 4)])
+    pipe.set_outputs(data.gpu())
+held = []
+for k in range(300):
+    held.append(pipe.run())
+    if len(held) > 60:
+        held.clear()
+print(ctypes.CDLL("libcuda.so.1").emulated_calls())
+"""
+
+
+def test_nothing_is_freed_while_a_pipeline_runs(emulator: None) -> None:
+    """Freeing memory waits for the user's work on the GPU. Memory that is replaced, here because shapes vary and batches are kept, is freed at the end."""
+    done = run_script(FREES, STOKER_EMULATED_CUDA="memory=64G fail=cuMemFree:0")
+    assert done.stdout == "0\n", done.stdout + done.stderr
