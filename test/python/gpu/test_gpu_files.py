@@ -185,7 +185,7 @@ def test_a_side_that_does_not_exist(tmp_path: Path) -> None:
 
 
 def test_files_that_the_cores_read_after_the_gpu(tmp_path: Path) -> None:
-    """The GPU decodes crops of the files, and then, behind a gather, the cores decode other crops: until then the files must stay in pinned memory. All files
+    """The GPU decodes crops of the files, and then, after a gather, the cores decode other crops: until then the files must stay in pinned memory. All files
     have one size, so that another file in this memory would be decoded without an error."""
     rng = np.random.default_rng([SEED, 11])
     (tmp_path / "only").mkdir()
