@@ -943,6 +943,46 @@ def test_streams_continue(kind):
     assert len(list(two)) == 5
 
 
+# ---- settings of torch ----
+
+
+def first_images(kind, folder, transform, **arguments):
+    torch.manual_seed(5)
+    return next(iter(kind(datasets.ImageFolder(folder, transform), 4, **arguments)))[0]
+
+
+def same_images(folder, transform, **arguments):
+    want, got = (first_images(kind, folder, transform, **arguments) for kind in (data.DataLoader, DataLoader))
+    assert (got.dtype, got.shape) == (want.dtype, want.shape)
+    assert (got.double() - want.double()).abs().max() <= 5.01 / 255  # one step of a pixel, divided by a standard deviation of 0.2
+
+
+TO_FLOATS = [v2.ToImage(), v2.ToDtype(torch.float32, scale=True)]
+OF_DEFAULT_DTYPES = {
+    "v1": (v1.Compose([v1.Resize((9, 8)), v1.ToTensor()]), False),
+    "v1 normalized": (v1.Compose([v1.Resize((9, 8)), v1.ToTensor(), v1.Normalize([0.3] * 3, [0.2] * 3)]), False),
+    "v2": (v2.Compose([v2.Resize((9, 8)), *TO_FLOATS, v2.Normalize([0.3] * 3, [0.2] * 3)]), True),
+    "gray bytes": (v2.Compose([v2.Resize((9, 8)), v2.ToImage(), v2.Grayscale(3), TO_FLOATS[1]]), False),
+    "erased": (v2.Compose([v2.Resize((9, 8)), *TO_FLOATS, v2.RandomErasing(1.0, (0.99, 1.0), (0.8, 1.2), value=0.77)]), False),
+    "preset": (torchvision.transforms._presets.ImageClassification(crop_size=9, resize_size=9), True),
+}
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("name", OF_DEFAULT_DTYPES)
+def test_another_default_dtype(folder, name, dtype, workers):
+    transform, in_c = OF_DEFAULT_DTYPES[name]
+    assert "run in C" in DataLoader(datasets.ImageFolder(folder, transform), 4).explain()
+    try:
+        torch.set_default_dtype(dtype)
+        explained = DataLoader(datasets.ImageFolder(folder, transform), 4).explain()
+        assert ("run in C" in explained) == in_c and (in_c or "default dtype" in explained)
+        same_images(folder, transform, num_workers=workers)
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
 # ---- messages ----
 
 

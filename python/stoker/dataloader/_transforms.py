@@ -68,11 +68,14 @@ _GROUPS = {"RandomApply", "RandomChoice"}
 _DRAW_NOTHING = {"CenterCrop", "Grayscale", "Identity", "ImageClassification", "Normalize", "Pad", "Resize"}
 _TYPES = {"ConvertImageDtype", "ToDtype", "ToTensor", "PILToTensor", "ToImage", "ToPureTensor"}
 _DRAW_NOTHING |= _TYPES
+# Transforms whose results do not depend on torch.set_default_dtype().
+_ANY_DEFAULT = (_MOVES | _TYPES | {"ImageClassification", "Normalize"}) - {"ToTensor"}
 
 
 def compiled(transform: Any) -> Compiled:
     """Compiles the transform of a Dataset that gives it PIL images, RGB or gray. Raises InPython, which says why, if it cannot be compiled."""
     parts = _flat(transform)
+    _check_default_dtype(parts)
     form, tv_image = _follow(parts, _Form.PIL, False)
     if form is _Form.PIL:
         raise InPython("no transform makes a tensor of the image")
@@ -115,6 +118,16 @@ def _flat(transform: Any) -> list[Any]:
     if name == "Compose":
         return [part for item in transform.transforms for part in _flat(item)]
     return [transform]
+
+
+def _check_default_dtype(parts: list[Any]) -> None:
+    """Raises InPython if torch's default dtype is not float32, and the results of torchvision's code depend on it."""
+    import torch
+
+    default = torch.get_default_dtype()
+    other = next((name for name in map(_name, parts) if name not in _ANY_DEFAULT), None)
+    if default is not torch.float32 and other is not None:
+        raise InPython(f"torch's default dtype is {default}, on which the result of {other} may depend")
 
 
 def _translated(part: Any) -> Transform | list[Transform]:
