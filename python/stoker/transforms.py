@@ -8,6 +8,7 @@ otherwise, and bicubic and lanczos at hard edges, because Pillow rounds and clip
 
 from __future__ import annotations
 
+import inspect
 import math
 import numbers
 from collections.abc import Callable, Iterable, Sequence
@@ -478,6 +479,11 @@ def flatten(transforms: Any, pil: bool = False) -> list[Transform]:
     images, as in torchvision. Functions also get PIL images if their list holds a transform of torchvision or timm."""
     if transforms is None:
         return []
+    if added := _added_to(transforms):
+        raise TypeError(
+            f"the transform {type(transforms).__name__} has {added}, which Stoker would not call: remove it, or give a function that calls the transform, which "
+            "then runs in Python"
+        )
     if isinstance(transforms, (list, tuple)):
         pil = pil or any(map(_is_of_pil_library, transforms))
         return [t for item in transforms for t in flatten(item, pil)]
@@ -512,6 +518,18 @@ def _is_preset(thing: Any) -> bool:
     """Returns whether the object's class has the same code in __call__ as _Preset."""
     code, known = getattr(getattr(type(thing), "__call__", None), "__code__", None), _Preset.__call__.__code__  # noqa: B004
     return code is not None and (code.co_code, code.co_names) == (known.co_code, known.co_names)
+
+
+def _added_to(thing: Any) -> str:
+    """Returns a description of code that was added to a transform of torchvision or a module of torch, and that its class does not have: a hook, or a
+    method that was set on the object; "" otherwise."""
+    if not _is_torchvision(thing) and not type(thing).__module__.startswith("torch.nn.") and not _is_preset(thing):
+        return ""
+    kept = getattr(thing, "__dict__", {})
+    if kept.get("_forward_hooks") or kept.get("_forward_pre_hooks"):
+        return "a hook (register_forward_hook or register_forward_pre_hook)"
+    own = (name for name, value in kept.items() if callable(value) and inspect.isfunction(getattr(type(thing), name, None)))
+    return next((f"a method {name} of its own" for name in own), "")
 
 
 def _is_torchvision(thing: Any) -> bool:

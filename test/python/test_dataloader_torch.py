@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from stoker import DataLoader, StokerError
+from stoker import DataLoader, Loader, StokerError
 from support import SEED, import_torchvision, photograph, run_script
 from torch.utils import data
 
@@ -943,7 +943,7 @@ def test_streams_continue(kind):
     assert len(list(two)) == 5
 
 
-# ---- settings of torch ----
+# ---- settings of torch, and additions to transforms ----
 
 
 def first_images(kind, folder, transform, **arguments):
@@ -981,6 +981,53 @@ def test_another_default_dtype(folder, name, dtype, workers):
         same_images(folder, transform, num_workers=workers)
     finally:
         torch.set_default_dtype(torch.float32)
+
+
+def _hooked(module):
+    module.register_forward_hook(lambda module, given, result: result * 0)
+    return module
+
+
+def _turned(module):
+    module.register_forward_pre_hook(lambda module, given: (given[0].rotate(90, expand=True),))
+    return module
+
+
+def _with_forward(module):
+    module.forward = lambda image: torch.full((3, 5, 5), 0.25)
+    return module
+
+
+ADDED = {
+    "compose": lambda: _hooked(v2.Compose(TO_FLOATS)),
+    "sequential": lambda: _turned(torch.nn.Sequential(*TO_FLOATS)),
+    "one": lambda: v2.Compose([v2.ToImage(), _hooked(v2.ToDtype(torch.float32, scale=True))]),
+    "v1": lambda: v1.Compose([v1.ToTensor(), _hooked(v1.Normalize([0.5] * 3, [0.5] * 3))]),
+    "in a group": lambda: v2.Compose([v2.RandomApply([_turned(v2.Resize((30, 40)))], 1.0), *TO_FLOATS]),
+    "identity": lambda: v1.Compose([v1.ToTensor(), _hooked(torch.nn.Identity())]),
+    "forward": lambda: v2.Compose([v2.ToImage(), _with_forward(v2.ToDtype(torch.float32, scale=True))]),
+}
+
+
+@pytest.mark.parametrize("name", ADDED)
+def test_hooks_and_methods_of_transforms_are_called(folder, name):
+    explained = DataLoader(datasets.ImageFolder(folder, ADDED[name]()), 1).explain()
+    assert "all of it runs in Python" in explained and ("a hook" in explained or "a method forward of its own" in explained)
+    want, got = (next(iter(kind(datasets.ImageFolder(folder, ADDED[name]()), 1)))[0] for kind in (data.DataLoader, DataLoader))
+    assert torch.equal(got, want)
+    with pytest.raises(TypeError, match=r"has a (hook|method forward).* which Stoker would not call: remove it, or give a function"):
+        Loader(folder, 4, transforms=ADDED[name]())
+
+
+def test_hooks_of_all_modules_are_called(folder):
+    seen = []
+    handle = torch.nn.modules.module.register_module_forward_pre_hook(lambda module, given: seen.append(type(module).__name__))
+    try:
+        next(iter(DataLoader(datasets.ImageFolder(folder, TRANSFORM), 1)))
+    finally:
+        handle.remove()
+    assert seen == ["Resize"]
+    assert "run in C" in DataLoader(datasets.ImageFolder(folder, TRANSFORM), 4).explain()
 
 
 # ---- messages ----

@@ -110,6 +110,8 @@ def _flat(transform: Any) -> list[Any]:
     if transform is None:
         raise InPython("the dataset has no transform that makes a tensor of the image")
     kind = type(transform)
+    if added := T._added_to(transform) or _global_hook(transform):
+        raise InPython(f"the transform {kind.__name__} has {added}")
     if kind.__module__.startswith("torch.nn.") and kind.__name__ == "Sequential":
         return [part for item in transform for part in _flat(item)]
     if T._is_preset(transform):
@@ -118,6 +120,14 @@ def _flat(transform: Any) -> list[Any]:
     if name == "Compose":
         return [part for item in transform.transforms for part in _flat(item)]
     return [transform]
+
+
+def _global_hook(transform: Any) -> str:
+    """Returns a description of a hook that torch calls for every module, if there is one and the transform is a module; "" otherwise."""
+    from torch.nn.modules import module
+
+    found = isinstance(transform, module.Module) and (module._global_forward_hooks or module._global_forward_pre_hooks)
+    return "a hook of all modules (register_module_forward_hook)" if found else ""
 
 
 def _check_default_dtype(parts: list[Any]) -> None:
