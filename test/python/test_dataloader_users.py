@@ -4,6 +4,7 @@
 import collections
 import os
 import random
+import re
 import sys
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from torch.utils import data
 torchvision = import_torchvision()
 from torchvision import datasets  # noqa: E402
 from torchvision import transforms as v1  # noqa: E402
+from torchvision.transforms import v2  # noqa: E402
 
 TRANSFORM = v1.Compose([v1.Resize((20, 24)), v1.ToTensor()])
 SCALE = 1
@@ -220,7 +222,8 @@ def test_images_of_users_datasets_in_c(root, name):
     def make():
         return IN_C[name](root)
 
-    assert "run in C" in DataLoader(make(), 4).explain().splitlines()[0]
+    for workers in (0, 1):
+        assert "run in C" in DataLoader(make(), 4, num_workers=workers).explain().splitlines()[0]
     compare(make)
     compare(make, 1, collate_fn=list)
     compare(make, 1, num_workers=1)
@@ -722,8 +725,6 @@ def test_a_path_in_place_of_a_dataset_is_named(tmp_path):
 
 @pytest.mark.parametrize("kind", PYTHON, ids=lambda kind: kind.__name__)
 def test_other_code_runs_as_python(root, kind):
-    import re
-
     assert re.search("all of it runs in Python.*" + PYTHON[kind], DataLoader(kind(root), 4).explain())
     compare(lambda: kind(root), 1)
 
@@ -944,6 +945,94 @@ def test_a_loop_that_changes_its_dataset(root, change, monkeypatch):
         return found
 
     same(run(data.DataLoader), run(DataLoader))
+
+
+SMALL = (9, 9)
+
+
+def _labels(dataset):
+    for k, (path, _) in enumerate(dataset.samples):
+        dataset.samples[k] = path, 7
+
+
+def _hook(dataset):
+    dataset.transform.register_forward_hook(lambda module, given, result: result + 1)
+
+
+CHANGES = {
+    "a part": lambda d: d.transform.transforms.__setitem__(0, v1.Resize(SMALL)),
+    "a size": lambda d: setattr(d.transform.transforms[0], "size", SMALL),
+    "a number of a size": lambda d: d.transform.transforms[0].size.__setitem__(0, 9),
+    "one more": lambda d: d.transform.transforms.append(v1.Normalize([0.5] * 3, [0.5] * 3)),
+    "a module": lambda d: setattr(d.transform, "1", v2.CenterCrop(SMALL)),
+    "a hook": _hook,
+    "labels": _labels,
+    "one label": lambda d: d.samples.__setitem__(6, (d.samples[6][0], 9)),
+    "fewer": lambda d: d.samples.__delitem__(slice(1, 3)),
+    "a target_transform": lambda d: setattr(d, "target_transform", lambda target: target + 5),
+}
+
+
+def _changing(kind, make, change, workers):
+    dataset, found = make(), []
+    for k, batch in enumerate(kind(dataset, 2, num_workers=workers)):
+        found.append(batch)
+        if k == 0:
+            change(dataset)
+        elif k == 5:
+            return found
+    return found
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_loop_that_changes_a_folder(root, change, workers):
+    """Without workers the next batch shows the change, as with torch's DataLoader. With workers, which have copies, no batch of the epoch shows it."""
+
+    def make():
+        parts = [v2.Resize([20, 24]), v2.CenterCrop(18), *([v2.ToImage(), v2.ToDtype(torch.float32, scale=True)])]
+        in_modules = change in ("a module", "a hook")
+        return datasets.ImageFolder(root, torch.nn.Sequential(*parts) if in_modules else v1.Compose([v1.Resize([20, 24]), v1.ToTensor()]))
+
+    assert "run in C" in DataLoader(make(), 2, num_workers=workers).explain()
+    same(*(_changing(kind, make, CHANGES[change], workers) for kind in (data.DataLoader, DataLoader)))
+
+
+def _of_tensors():
+    return data.TensorDataset(torch.arange(16))
+
+
+def _of_cifar():
+    made = _cifar()
+    made.transform = TRANSFORM
+    return made
+
+
+WRAPPED = {
+    "indices": (lambda: data.Subset(_of_tensors(), list(range(16))), lambda d: setattr(d, "indices", [15] * 16)),
+    "an index": (lambda: data.Subset(_of_tensors(), list(range(16))), lambda d: d.indices.__setitem__(5, 0)),
+    "whole": (lambda: data.Subset(_of_tensors(), range(16)), lambda d: setattr(d, "dataset", data.TensorDataset(torch.ones(16)))),
+    "tensors": (_of_tensors, lambda d: setattr(d, "tensors", (torch.zeros(16),))),
+    "indices of images": (lambda: data.Subset(_of_cifar(), list(range(16))), lambda d: setattr(d, "indices", [15] * 16)),
+    "an index of an image": (lambda: data.Subset(_of_cifar(), list(range(16))), lambda d: d.indices.__setitem__(5, 0)),
+    "targets": (_of_cifar, lambda d: d.targets.__setitem__(slice(3, 9), [700] * 6)),
+    "data": (_of_cifar, lambda d: setattr(d, "data", d.data[::-1])),
+    "a part": (lambda: data.ConcatDataset([_of_cifar(), _of_cifar()]), lambda d: d.datasets.__setitem__(0, d.datasets[1])),
+    "ends": (lambda: data.ConcatDataset([_of_cifar(), _of_cifar()]), lambda d: setattr(d, "cumulative_sizes", [2, 46])),
+}
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("change", WRAPPED)
+def test_a_loop_that_changes_what_its_dataset_holds(change, workers):
+    make, apply = WRAPPED[change]
+    assert re.search("run in C|indexed at once", DataLoader(make(), 2, num_workers=workers).explain())
+    same(*(_changing(kind, make, apply, workers) for kind in (data.DataLoader, DataLoader)))
+
+
+def test_a_loop_that_changes_a_list_has_no_effect_with_workers(root):
+    assert "run in C" in DataLoader(Files(root), 2, num_workers=1).explain()
+    same(*(_changing(kind, lambda: Files(root), lambda d: d.names.reverse(), 1) for kind in (data.DataLoader, DataLoader)))
 
 
 def test_samples_that_only_pillow_reads(root, tmp_path):

@@ -27,6 +27,7 @@ from stoker.dataloader._machine import Machine
 from stoker.dataloader._placeholder import NeedsPython, Placeholder, replaced, with_target
 from stoker.dataloader._plan import Plan, is_default
 from stoker.dataloader._reasons import InPython
+from stoker.dataloader._transforms import Parts
 from stoker.errors import StalledError, StokerError
 from stoker.loader._random import mix
 
@@ -44,6 +45,7 @@ class _PendingBatch:
     number: int  # index of the batch in the epoch
     indices: Any
     samples: list[Any] = field(default_factory=list)  # a Placeholder stands for each image
+    entries: list[Any] = field(default_factory=list)  # Reader.entry() of each sample; empty if it is not compared later
     undone: list[Placeholder] = field(default_factory=list)  # the placeholders, in the order in which the Machine gets their images
     machine: Machine | None = None
     error: Exception | None = None  # an exception of the Dataset's Python, which is raised when the loop asks for the batch
@@ -52,7 +54,15 @@ class _PendingBatch:
 
 
 class CompiledIterator(_BaseDataLoaderIter):
-    """The iterator of an epoch (see the module). Derived from torch's iterator, so that programs find the attributes of an iterator of torch."""
+    """The iterator of an epoch (see the module). Derived from torch's iterator, so that programs find the attributes of an iterator of torch.
+
+    The loop may change the Dataset while it iterates. Without workers, torch shows each change in the next batch, and this class does so if the change replaces
+    an attribute of the Dataset, an entry of a list of torchvision's Dataset, or a part of the transform. With workers, torch shows no change, as they have
+    copies; this class does the same for attributes and their lists. The following changes are not noticed. Up to _AHEAD batches are made of the old data without
+    workers, and with workers batches are made of the new data:
+      - pixels of an array, or numbers of a tensor, that are changed in place (a TensorDataset without workers shows these at once, as torch does);
+      - entries of lists of a user's Dataset, without workers; of lists in lists, and of global lists, with workers.
+    """
 
     _workers: tuple[Any, ...] = ()  # programs read this attribute of torch's iterators, which lists the worker processes
     _skip = 0  # number of this epoch's batches that the loop of the saved run had received
@@ -104,6 +114,8 @@ class CompiledIterator(_BaseDataLoaderIter):
         self._rest_in_python = False  # whether the Dataset's own Python makes the rest of the epoch
         self._machine: Machine | None = None
         self._seed = mix(int(self._base_seed), self._turn)
+        reader = self._plan.reader
+        self._transform = Parts(reader.transform) if reader is not None and not self._num_workers else None
         self._length = len(self._index_sampler) if self._ahead and not self._num_workers else 0
 
     def _reset(self, loader: Any, first_iter: bool = False) -> None:
@@ -140,7 +152,11 @@ class CompiledIterator(_BaseDataLoaderIter):
         flight = _PendingBatch(self._drawn, indices)
         if self._plan.gather is not None or self._stale():
             return flight
+        reader = self._plan.reader
+        assert reader is not None
         try:
+            if self._ahead and not self._num_workers:
+                flight.entries = [reader.entry(index) for index in indices]
             self._take_samples(flight)
         except Exception as e:
             flight.error = e
@@ -213,12 +229,15 @@ class CompiledIterator(_BaseDataLoaderIter):
         return max(0, min(self._ahead, self._length - self._drawn - (not self._flights)))
 
     def _finished(self, flight: _PendingBatch) -> Any:
-        if self._plan.gather is not None:
+        if self._plan.gather is not None and not self._stale():
             try:
                 return self._plan.gather.batch(flight.indices)
             except (NeedsPython, IndexError, TypeError, ValueError, RuntimeError):
                 return self._from_dataset(flight.indices)
         if flight.python or self._stale():
+            return self._from_dataset(flight.indices)
+        if flight.entries and self._has_other_entries(flight):
+            self._leave_to_python()
             return self._from_dataset(flight.indices)
         images: Any = []
         if flight.machine is not None:
@@ -234,12 +253,30 @@ class CompiledIterator(_BaseDataLoaderIter):
         return self._collate_fn([self._materialised(sample, images) for sample in flight.samples])
 
     def _stale(self) -> bool:
-        """Returns whether the loop has changed the Dataset since the epoch began. A change takes effect at once without workers, so the Dataset's own Python
-        then makes the rest of the epoch."""
-        if not self._rest_in_python and not self._num_workers and self._plan.reader is not None and not self._plan.reader.unchanged():
-            self._rest_in_python = True
-            self._close()
+        """Returns whether the loop has changed the Dataset or its transform since the epoch began. A change takes effect at once without workers, so the
+        Dataset's own Python then makes the rest of the epoch."""
+        if not self._rest_in_python and not self._num_workers and not self._unchanged():
+            self._leave_to_python()
         return self._rest_in_python
+
+    def _unchanged(self) -> bool:
+        source = self._plan.reader if self._plan.gather is None else self._plan.gather
+        assert source is not None
+        return source.unchanged() and (self._transform is None or self._transform.unchanged())
+
+    def _leave_to_python(self) -> None:
+        self._rest_in_python = True
+        self._close()
+
+    def _has_other_entries(self, flight: _PendingBatch) -> bool:
+        """Returns whether the loop has changed an entry of the Dataset's list since the batch's samples were read."""
+        reader = self._plan.reader
+        assert reader is not None
+        try:
+            now = [reader.entry(index) for index in flight.indices]
+        except (IndexError, ValueError):
+            return True
+        return any(a is not b and not (type(a) is int and a == b) for a, b in zip(now, flight.entries, strict=True))
 
     def _images(self, flight: _PendingBatch) -> Any:
         machine = flight.machine

@@ -83,9 +83,16 @@ class Reader:
     def forget(self) -> None:
         """Drops samples that were read before the epoch, because the loop may change the Dataset before it reaches them. The base class has none."""
 
+    def keep_copies(self) -> None:
+        """Copies the Dataset's lists. Call this if the loader has workers: those of torch do not see what the loop changes in a list. The base class has none."""
+
     def unchanged(self) -> bool:
         """Returns whether the Dataset's attributes are the same objects as when the reader was made. The base class has no Dataset, and returns True."""
         return True
+
+    def entry(self, index: Any) -> Any:
+        """Returns the object in the Dataset's list from which sample(index) makes the sample, without the image. None if there is no such list."""
+        return None
 
 
 def readable(path: str) -> bool:
@@ -118,6 +125,16 @@ def replaced(sample: Any, image_of: Any) -> Any:
             made[key] = replaced(part, image_of)
         return made
     return sample
+
+
+def shallow_copy(value: Any) -> Any:
+    """Returns a copy of a list or dict, and any other value unchanged."""
+    return value.copy() if type(value) in (list, dict) else value
+
+
+def same_objects(values: Sequence[Any], before: Sequence[Any]) -> bool:
+    """Returns whether a list has the same objects as before. before: a copy of the earlier list."""
+    return len(values) == len(before) and all(a is b for a, b in zip(values, before, strict=True))
 
 
 def same_attributes(value: Any, before: dict[str, Any]) -> bool:

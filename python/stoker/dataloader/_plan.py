@@ -61,11 +61,15 @@ def plan(loader: DataLoader[Any]) -> Plan:
         _check_arguments(loader)
         found = gather(loader.dataset) if is_default(loader.collate_fn) else None
         if found is not None:
+            if loader.num_workers:
+                found.keep_copies()
             return Plan(gather=found)
         read = reader(loader.dataset)
         if read.slow and loader.num_workers:
             raise InPython(f"{read.python} takes so much time that it would hold up the loop, and workers run it next to the loop")
-        if not loader.num_workers:
+        if loader.num_workers:
+            read.keep_copies()
+        else:
             read.forget()
         made = compiled(read.transform)
         if made.draws:

@@ -12,7 +12,17 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from stoker.dataloader._placeholder import DECODED, LateTarget, NeedsPython, Placeholder, Reader, readable, same_attributes
+from stoker.dataloader._placeholder import (
+    DECODED,
+    LateTarget,
+    NeedsPython,
+    Placeholder,
+    Reader,
+    readable,
+    same_attributes,
+    same_objects,
+    shallow_copy,
+)
 from stoker.dataloader._reasons import InPython
 from stoker.dataloader._user import UserReader
 from stoker.loader.sources._known import _IN_MEMORY, _LISTING_FILES, _default_loader, _is, _same_transform
@@ -49,27 +59,41 @@ class FilesReader(_TorchvisionReader):
         image = Placeholder(path)
         return (image, self._target(target)), [image]
 
+    def keep_copies(self) -> None:
+        self._samples = shallow_copy(self._samples)
+
+    def entry(self, index: Any) -> Any:
+        return self._samples[index]
+
 
 class ArrayReader(_TorchvisionReader):
     """Reads samples (image, target) of a torchvision data set that has its images in one array."""
 
     files = False
 
-    def __init__(self, dataset: Any, images: Any, target_of: Callable[[Any], Any]) -> None:
+    def __init__(self, dataset: Any, images: Any, labels: Any, target_of: Callable[[Any], Any]) -> None:
         super().__init__(dataset)
-        self._images, self._target_of = images, target_of
+        self._images, self._labels, self._target_of = images, labels, target_of
         self.channels = images.shape[-1]
         self.summary = f"{len(images)} images of {type(dataset).__name__}"
 
     def sample(self, index: Any) -> tuple[Any, list[Placeholder]]:
-        image, target = self._images[index], self._target_of(index)
+        image, target = self._images[index], self.entry(index)
         undone = Placeholder(image)
         return (undone, self._target(target)), [undone]
 
+    def keep_copies(self) -> None:
+        self._labels = shallow_copy(self._labels)
+
+    def entry(self, index: Any) -> Any:
+        return self._target_of(self._labels[index])
+
 
 class SubsetReader(Reader):
-    def __init__(self, whole: Reader, indices: Any) -> None:
+    def __init__(self, whole: Reader, subset: Any) -> None:
+        indices = subset.indices
         self._whole, self._indices = whole, indices
+        self._subset, self._attributes = subset, dict(vars(subset))
         self.transform, self.files, self.channels, self.python = whole.transform, whole.files, whole.channels, whole.python
         self.slow, self.target_transforms = whole.slow, whole.target_transforms
         self.summary = f"{len(indices)} of {whole.summary}"
@@ -80,13 +104,21 @@ class SubsetReader(Reader):
     def forget(self) -> None:
         self._whole.forget()
 
+    def keep_copies(self) -> None:
+        self._whole.keep_copies()
+        self._indices = shallow_copy(self._indices)
+
     def unchanged(self) -> bool:
-        return self._whole.unchanged()
+        return same_attributes(self._subset, self._attributes) and self._whole.unchanged()
+
+    def entry(self, index: Any) -> Any:
+        return self._whole.entry(self._indices[index])
 
 
 class ConcatReader(Reader):
-    def __init__(self, parts: list[Reader], ends: list[int]) -> None:
-        self._parts, self._ends = parts, ends
+    def __init__(self, parts: list[Reader], concat: Any) -> None:
+        self._parts, self._ends = parts, concat.cumulative_sizes
+        self._concat, self._attributes, self._datasets = concat, dict(vars(concat)), list(concat.datasets)
         first = parts[0]
         self.transform, self.files, self.channels = first.transform, first.files, first.channels
         self.python = next((part.python for part in parts if part.python), "")
@@ -95,25 +127,39 @@ class ConcatReader(Reader):
         self.summary = " and ".join(part.summary for part in parts)
 
     def sample(self, index: Any) -> tuple[Any, list[Placeholder]]:
+        part, index = self._find(index)
+        return part.sample(index)
+
+    def _find(self, index: Any) -> tuple[Reader, Any]:
+        """Returns the part that has a sample, and the sample's index in it."""
         if index < 0:
             if -index > self._ends[-1]:
                 raise ValueError("absolute value of index should not exceed dataset length")
             index += self._ends[-1]
         part = bisect.bisect_right(self._ends, index)
-        return self._parts[part].sample(index if part == 0 else index - self._ends[part - 1])
+        return self._parts[part], index if part == 0 else index - self._ends[part - 1]
 
     def forget(self) -> None:
         for part in self._parts:
             part.forget()
 
+    def keep_copies(self) -> None:
+        for part in self._parts:
+            part.keep_copies()
+
     def unchanged(self) -> bool:
-        return all(part.unchanged() for part in self._parts)
+        own = same_attributes(self._concat, self._attributes) and same_objects(self._concat.datasets, self._datasets)
+        return own and all(part.unchanged() for part in self._parts)
+
+    def entry(self, index: Any) -> Any:
+        part, index = self._find(index)
+        return part.entry(index)
 
 
 def reader(dataset: Any) -> Reader:
     """Returns the Reader of a torchvision or user's Dataset, or of Subsets and ConcatDatasets with such parts. Raises InPython for all others."""
     if _is(dataset, "torch.utils.data.dataset", "Subset"):
-        return SubsetReader(reader(dataset.dataset), dataset.indices)
+        return SubsetReader(reader(dataset.dataset), dataset)
     if _is(dataset, "torch.utils.data.dataset", "ConcatDataset"):
         parts = [reader(part) for part in dataset.datasets]
         if any(
@@ -121,7 +167,7 @@ def reader(dataset: Any) -> Reader:
             for part in parts
         ):
             raise InPython("the parts of the ConcatDataset have different transforms")
-        return ConcatReader(parts, dataset.cumulative_sizes)
+        return ConcatReader(parts, dataset)
     if any(kind.__module__.startswith("torchvision.datasets.") for kind in type(dataset).__mro__):
         found = _of_torchvision(dataset)
         if found is not None:
@@ -179,7 +225,7 @@ def _of_arrays(dataset: Any, name: str) -> Reader | None:
     if name == "STL10" and dataset.labels is None:
         return None
     labels = dataset.labels if name in ("SVHN", "STL10") else dataset.targets
-    return ArrayReader(dataset, images, labels.__getitem__ if name == "CIFAR10" else lambda index: int(labels[index]))
+    return ArrayReader(dataset, images, labels, (lambda label: label) if name == "CIFAR10" else int)
 
 
 # ---- tensors ----
@@ -192,6 +238,17 @@ class Gather:
     def __init__(self, tensors: Sequence[Any], single: bool, summary: str) -> None:
         self._tensors, self._is_single, self.summary = tensors, single, summary
         self.parts: list[Any] = []
+        self._attributes: list[tuple[Any, dict[str, Any]]] = []
+
+    def around(self, dataset: Any) -> None:
+        """Adds a Dataset whose attributes are compared by unchanged()."""
+        self._attributes.append((dataset, dict(vars(dataset))))
+
+    def keep_copies(self) -> None:
+        self.parts = [shallow_copy(part) for part in self.parts]
+
+    def unchanged(self) -> bool:
+        return all(same_attributes(dataset, attributes) for dataset, attributes in self._attributes)
 
     def batch(self, indices: Sequence[Any]) -> Any:
         """Returns the batch of these samples. Raises NeedsPython for an empty batch, or if an index is not an int."""
@@ -214,6 +271,7 @@ def gather(dataset: Any) -> Gather | None:
         whole = gather(dataset.dataset)
         if whole is not None:
             whole.parts.append(dataset.indices)
+            whole.around(dataset)
         return whole
     if _is(dataset, "torch.utils.data.dataset", "TensorDataset"):
         tensors, single = list(dataset.tensors), False
@@ -225,4 +283,9 @@ def gather(dataset: Any) -> Gather | None:
         plain = type(tensor) is torch.Tensor and tensor.layout is torch.strided and not tensor.is_nested
         if not plain or tensor.device.type != "cpu" or tensor.requires_grad or tensor.is_quantized or tensor.is_conj() or tensor.is_neg():
             return None
-    return Gather(tensors, single, f"{type(dataset).__name__} of {len(tensors[0])}") if tensors else None
+    if not tensors:
+        return None
+    made = Gather(tensors, single, f"{type(dataset).__name__} of {len(tensors[0])}")
+    if not single:
+        made.around(dataset)
+    return made

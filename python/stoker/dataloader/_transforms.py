@@ -10,6 +10,7 @@ from typing import Any
 from stoker import transforms as T
 from stoker import types
 from stoker._transforms_base import Transform
+from stoker.dataloader._placeholder import same_objects
 from stoker.dataloader._reasons import InPython
 from stoker.loader.lower import Recipe
 
@@ -70,6 +71,36 @@ _TYPES = {"ConvertImageDtype", "ToDtype", "ToTensor", "PILToTensor", "ToImage", 
 _DRAW_NOTHING |= _TYPES
 # Transforms whose results do not depend on torch.set_default_dtype().
 _ANY_DEFAULT = (_MOVES | _TYPES | {"ImageClassification", "Normalize"}) - {"ToTensor"}
+
+
+class Parts:
+    """Remembers a transform and all its parts, to find out whether the program has changed one of them since."""
+
+    def __init__(self, transform: Any) -> None:
+        self._lists: list[tuple[list[Any], list[Any]]] = []  # each list in the transform, and a copy of it
+        self._dicts: list[tuple[dict[Any, Any], dict[Any, Any]]] = []  # the same of each dict, also of those that hold attributes
+        seen, left = set(), [transform]
+        while left:
+            value = left.pop()
+            if id(value) in seen:
+                continue
+            seen.add(id(value))
+            if isinstance(value, (list, tuple)):
+                left += value
+            elif isinstance(value, dict):
+                left += value.values()
+                self._dicts.append((value, dict(value)))
+            elif hasattr(value, "__dict__") and (type(value).__module__.startswith(("torchvision.", "torch.nn.")) or T._is_preset(value)):
+                left.append(vars(value))
+            if isinstance(value, list):
+                self._lists.append((value, list(value)))
+
+    def unchanged(self) -> bool:
+        """Returns whether all lists and attributes have the same objects as before. Tensors that were changed in place are not noticed."""
+        return all(same_objects(now, before) for now, before in self._lists) and all(
+            len(now) == len(before) and all(key in before and before[key] is value for key, value in now.items())
+            for now, before in self._dicts
+        )
 
 
 def compiled(transform: Any) -> Compiled:

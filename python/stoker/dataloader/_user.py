@@ -25,6 +25,7 @@ from stoker.dataloader._placeholder import (
     readable,
     replaced,
     same_attributes,
+    shallow_copy,
     with_target,
 )
 from stoker.dataloader._reasons import InPython
@@ -249,6 +250,13 @@ class UserReader(Reader):
         self._looked_at.clear()
         for reader in self._inner:
             reader.forget()
+
+    def keep_copies(self) -> None:
+        copies = {id(value): shallow_copy(value) for value in vars(self._copy).values()}
+        for name, value in vars(self._copy).items():
+            vars(self._copy)[name] = copies[id(value)]
+        for reader in self._inner:
+            reader.keep_copies()
 
     def unchanged(self) -> bool:
         same = all(space.get(name) is value for space, name, value in self._globals)
