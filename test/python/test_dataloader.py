@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loader.as_dataloader: the object for frameworks that expect a DataLoader. Also tests the largest numbers that stoker.DataLoader accepts."""
 
+import copy
 import gc
 import itertools
+import pickle
 import sys
 import types
 
@@ -194,6 +196,25 @@ def test_a_state_that_was_loaded_before_accelerate_rebuilds_the_loader(accelerat
     again = accelerates.DataLoader(fresh.dataset, batch_sampler=fresh.batch_sampler, generator=fresh.generator)
     assert type(again) is stoker.DataLoader and again.snapshot_every_n_steps == 3
     assert [batch.tolist() for batch in again] == [batch.tolist() for batch in iterator]
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda loader: pickle.loads(pickle.dumps(loader))], ids=["copy", "deepcopy", "pickle"])
+def test_copies_keep_a_state_that_was_loaded(copied):
+    def made():
+        return stoker.DataLoader(list(range(20)), 4, shuffle=True, generator=torch.Generator().manual_seed(5))
+
+    loader = made()
+    iterator = iter(loader)
+    next(iterator), next(iterator)
+    state = loader.state_dict()
+    rest = [batch.tolist() for batch in iterator]
+    loader = made()
+    loader.load_state_dict(state)
+    again = copied(loader)
+    assert again.state_dict() == state
+    assert [batch.tolist() for batch in again] == rest
+    if copied is not copy.copy:  # a shallow copy shares the generator
+        assert [batch.tolist() for batch in loader] == rest
 
 
 class Shard(torch.utils.data.BatchSampler):

@@ -28,7 +28,7 @@ _T = TypeVar("_T", covariant=True)
 _MOST_WORKERS = 4096
 _MOST_AHEAD = 1 << 20  # batches; torch requests all of them from the workers before it waits for the first one
 _MOST_SECONDS = (2**31 - 1) // 1000  # torch converts the timeout to milliseconds in an int of 32 bits
-_OWN = ("_stoker_progress", "_stoker_resume", "_stoker_single")
+_OWN = ("_stoker_progress", "_stoker_single")  # attributes that copies do not get: they belong to an iterator
 
 
 class DataLoader(TorchDataLoader[_T]):
