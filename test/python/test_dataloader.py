@@ -198,7 +198,9 @@ def test_a_state_that_was_loaded_before_accelerate_rebuilds_the_loader(accelerat
     assert [batch.tolist() for batch in again] == [batch.tolist() for batch in iterator]
 
 
-@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda loader: pickle.loads(pickle.dumps(loader))], ids=["copy", "deepcopy", "pickle"])
+@pytest.mark.parametrize(
+    "copied", [copy.copy, copy.deepcopy, lambda loader: pickle.loads(pickle.dumps(loader))], ids=["copy", "deepcopy", "pickle"]
+)
 def test_copies_keep_a_state_that_was_loaded(copied):
     def made():
         return stoker.DataLoader(list(range(20)), 4, shuffle=True, generator=torch.Generator().manual_seed(5))

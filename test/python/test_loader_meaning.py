@@ -780,6 +780,28 @@ def test_a_list_of_ids_as_sampler(tree):
         assert [b.index.tolist() for b in loader] == [[5, 1], [1, 20]]
 
 
+@pytest.mark.parametrize("last, steps", [("keep", 3), ("pad", 3), ("drop", 2)])
+@pytest.mark.parametrize("reported", [3, 40])
+def test_a_sampler_that_reports_a_wrong_length(tree, last, steps, reported):
+    """The Loader trusts the sampler's length until it has drawn the ids. From then on, it counts these."""
+
+    class Wrong:
+        def __iter__(self):
+            return iter(range(10))
+
+        def __len__(self):
+            return reported
+
+    loader = Loader(tree, 4, transforms=SMALL, sampler=Wrong(), last_batch=last, fields=("index",))
+    for epoch in range(2):
+        seen = []
+        for batch in loader:
+            seen.append((len(loader), loader.step, loader._at_last(), len(batch.index)))
+        sizes = [4, 4, 2 if last == "keep" else 4][:steps]
+        assert seen == [(steps, k + 1, k + 1 == steps, sizes[k]) for k in range(steps)]
+        assert loader.epoch == epoch + 1
+
+
 @pytest.mark.parametrize("size", [2**28, 2**40 + 1, 2**63 - 1])
 def test_an_endless_data_set_is_shuffled(size):
     """A Dataset that makes its samples may have any length. Above 2**27 samples the shuffled order is computed and not stored, so that it takes neither memory

@@ -201,7 +201,7 @@ class Run:
         facts |= {"files (digest)": f"{meta['fingerprint']:016x}"} if "fingerprint" in meta else {}
         facts["samples"] = meta.get("epoch_size")
         if order is not None and order.per_rank:
-            facts["length of the sampler"] = order.length() or self.count
+            facts["length of the sampler"] = self._number_of_ids(order)
         elif order is not None:
             facts["ids of the sampler (digest)"] = digest(self._indices() or array("q"))
         check_agreement("what they read", facts, spec.shard)
@@ -219,9 +219,13 @@ class Run:
                 self._indices()
             if self.in_stretches:
                 return None
-            return self.order.length() or self.count
+            return self._number_of_ids(self.order)
         size = self.meta().get("epoch_size")
         return self.total if size is None or size < 0 else int(size)
+
+    def _number_of_ids(self, order: Order) -> int | None:
+        """Returns the number of ids in this epoch. Before they are drawn, trusts the length that the sampler reports."""
+        return self.count if self.drawn == self.epoch else order.length() or self.count
 
     def counted(self) -> int | None:
         """Returns the number of samples in an epoch. If tars are read from front to back and were not counted yet, reads all of them, which may take minutes.
