@@ -94,14 +94,13 @@ static bool has_variable_rate(const struct video_census *c)
 static void print_text(const char *path, const struct video_census *c)
 {
 	const struct stk_video_info *i = &c->info;
-	const double seconds = i->end - i->begin;
 	printf("%s: %s in %s\n", path, i->codec, i->container);
 	printf("  %" PRId64 " frames of %d x %d%s, %.3f s from %.3f s on, ", i->frames, i->width, i->height,
-		i->rotation ? ", turned as the file asks" : "", seconds, i->begin);
+		i->rotation ? ", turned as the file asks" : "", i->duration, i->begin);
 	if (has_variable_rate(c))
-		printf("variable rate, %.2f frames a second on average\n", (double)i->frames / seconds);
+		printf("variable rate, %.2f frames a second on average\n", i->average_fps);
 	else
-		printf("%.2f frames a second\n", (double)i->frames / seconds);
+		printf("%.2f frames a second\n", i->average_fps);
 	printf("  %" PRId64 " key frames, at most %" PRId64 " frames from one to the next; %.0f kbit/s\n", i->keys, c->longest_group,
 		i->bit_rate / 1000);
 	if (c->read < i->frames)

@@ -51,6 +51,8 @@ struct stk_video_info {
 	int64_t frames, keys;  /* number of frames, and number of packets at which decoding can begin */
 	int64_t bytes;         /* total size of the stream's packets */
 	double begin, end;     /* time of the first frame, and time at which the last one ends */
+	double duration;       /* end - begin */
+	double average_fps;    /* frames / duration; 0 if the duration is not positive */
 	double bit_rate;       /* bits per second of the stream's packets */
 	const char *codec, *container;
 };

@@ -99,9 +99,10 @@ static PyObject *video_info(PyObject *object, PyObject *unused)
 	(void)unused;
 	if (status)
 		return core_raise(status, &err);
-	return Py_BuildValue("{s:i,s:i,s:i,s:i,s:L,s:L,s:L,s:d,s:d,s:d,s:s,s:s}", "stream", i.stream, "width", i.width, "height", i.height,
-		"rotation", i.rotation, "frames", (long long)i.frames, "keys", (long long)i.keys, "bytes", (long long)i.bytes, "begin",
-		i.begin, "end", i.end, "bit_rate", i.bit_rate, "codec", i.codec, "container", i.container);
+	return Py_BuildValue("{s:i,s:i,s:i,s:i,s:L,s:L,s:L,s:d,s:d,s:d,s:d,s:d,s:s,s:s}", "stream", i.stream, "width", i.width, "height",
+		i.height, "rotation", i.rotation, "frames", (long long)i.frames, "keys", (long long)i.keys, "bytes", (long long)i.bytes,
+		"begin", i.begin, "end", i.end, "duration", i.duration, "average_fps", i.average_fps, "bit_rate", i.bit_rate, "codec",
+		i.codec, "container", i.container);
 }
 
 static PyObject *video_frame(PyObject *object, PyObject *number)

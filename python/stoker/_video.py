@@ -238,13 +238,12 @@ class VideoDecoder:
         self._on_gpu = self._device != "cpu" and self._use_gpu()
         info = self._video.info()
         self.stream_index: int = info["stream"]
-        begin, end = info["begin"], info["end"]
         self.metadata = VideoMetadata(
             num_frames=info["frames"],
-            begin_stream_seconds=begin,
-            end_stream_seconds=end,
-            duration_seconds=end - begin,
-            average_fps=info["frames"] / (end - begin) if end > begin else None,
+            begin_stream_seconds=info["begin"],
+            end_stream_seconds=info["end"],
+            duration_seconds=info["duration"],
+            average_fps=info["average_fps"] or None,
             bit_rate=info["bit_rate"],
             codec=info["codec"],
             container=info["container"],

@@ -152,6 +152,8 @@ enum stk_status stk_video_describe(const struct stk_video *v, struct stk_video_i
 		.bytes = f->bytes,
 		.begin = f->begin,
 		.end = f->end,
+		.duration = f->duration,
+		.average_fps = f->average_fps,
 		.bit_rate = f->bit_rate,
 		.codec = f->codec,
 		.container = f->container};

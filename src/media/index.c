@@ -122,9 +122,21 @@ static enum stk_status find_rotation(struct stk_video_index *x, const AVStream *
 	return STK_OK;
 }
 
+/* Times are added and subtracted in time bases, and converted to seconds last: a sum of rounded seconds can miss the next frame's beginning. */
 static double seconds_of(const struct stk_video_index *x, int64_t t)
 {
 	return (double)t * x->packets.tb_num / x->packets.tb_den;
+}
+
+/* Returns the duration of a frame in time bases. */
+static int64_t duration_of(const struct stk_video_index *x, int32_t frame)
+{
+	const int64_t time = x->times[x->packet_of[frame]], duration = x->packets.v[x->packet_of[frame]].duration;
+	if (frame + 1 < x->table.frames)
+		return x->times[x->packet_of[frame + 1]] - time;
+	if (duration > 0 || frame == 0)
+		return duration < -STK_MOST_TIME ? -STK_MOST_TIME : duration > STK_MOST_TIME ? STK_MOST_TIME : duration;
+	return time - x->times[x->packet_of[frame - 1]];
 }
 
 double stk__video_time(const struct stk_video_index *x, int32_t frame)
@@ -134,11 +146,12 @@ double stk__video_time(const struct stk_video_index *x, int32_t frame)
 
 double stk__video_duration(const struct stk_video_index *x, int32_t frame)
 {
-	const int32_t frames = x->table.frames;
-	const int64_t duration = x->packets.v[x->packet_of[frame]].duration;
-	if (frame + 1 < frames)
-		return seconds_of(x, x->times[x->packet_of[frame + 1]] - x->times[x->packet_of[frame]]);
-	return duration > 0 || frame == 0 ? seconds_of(x, duration) : stk__video_duration(x, frame - 1);
+	return seconds_of(x, duration_of(x, frame));
+}
+
+double stk__video_end(const struct stk_video_index *x, int32_t frame)
+{
+	return seconds_of(x, x->times[x->packet_of[frame]] + duration_of(x, frame));
 }
 
 bool stk__video_key(const struct stk_video_index *x, int32_t frame)
@@ -173,9 +186,13 @@ static void gather_facts(struct stk_video_index *x)
 		f->bytes += x->packets.v[i].size;
 		x->largest = x->packets.v[i].size > x->largest ? x->packets.v[i].size : x->largest;
 	}
+	const int32_t last = f->frames - 1;
+	const int64_t length = x->times[x->packet_of[last]] + duration_of(x, last) - x->times[x->packet_of[0]];
 	f->begin = stk__video_time(x, 0);
-	f->end = stk__video_time(x, f->frames - 1) + stk__video_duration(x, f->frames - 1);
-	f->bit_rate = f->end > f->begin ? (double)f->bytes * 8 / (f->end - f->begin) : 0;
+	f->end = stk__video_end(x, last);
+	f->duration = seconds_of(x, length);
+	f->average_fps = length > 0 ? (double)f->frames * x->packets.tb_den / ((double)length * x->packets.tb_num) : 0;
+	f->bit_rate = length > 0 ? (double)f->bytes * 8 / f->duration : 0;
 	snprintf(f->codec, sizeof f->codec, "%s", x->f.avcodec_get_name(x->parameters->codec_id));
 }
 

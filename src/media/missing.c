@@ -45,6 +45,12 @@ double stk__video_time(const struct stk_video_index *x, int32_t frame)
 	return 0;
 }
 
+double stk__video_end(const struct stk_video_index *x, int32_t frame)
+{
+	(void)x, (void)frame;
+	return 0;
+}
+
 double stk__video_duration(const struct stk_video_index *x, int32_t frame)
 {
 	(void)x, (void)frame;

@@ -21,7 +21,8 @@ struct stk_video_facts {
 	int32_t width, height;         /* extents of frames as shown, after rotation */
 	int32_t rotation;              /* clockwise rotation that is applied to frames: 0, 90, 180 or 270 degrees */
 	int32_t frames, keys, packets; /* numbers of frames, of packets at which decoding can begin, and of all packets */
-	double begin, end;             /* time of the first frame, and end of the last frame, in seconds */
+	double begin, end, duration;   /* time of the first frame, end of the last frame, and the difference, in seconds */
+	double average_fps;            /* number of frames divided by `duration`; 0: `duration` is not positive */
 	double bit_rate;               /* bits per second of the stream's packets */
 	int64_t bytes;                 /* total size of the packets in bytes */
 	char codec[32], container[64];
@@ -40,9 +41,10 @@ void stk__video_index_destroy(struct stk_video_index *x); /* accepts NULL */
 const struct stk_video_facts *stk__video_facts(const struct stk_video_index *x);
 size_t stk__video_index_memory(const struct stk_video_index *x); /* number of bytes of memory that the index uses */
 
-/* Return the time at which a frame begins, and the duration for which it is shown, in seconds. The duration of the last frame is the one in the file, or
- * else that of the previous frame. */
+/* Return the time at which a frame begins, the time at which it ends, and the duration for which it is shown, in seconds. A frame ends exactly where the next
+ * one begins. The duration of the last frame is the one in the file, or else that of the previous frame. */
 double stk__video_time(const struct stk_video_index *x, int32_t frame);
+double stk__video_end(const struct stk_video_index *x, int32_t frame);
 double stk__video_duration(const struct stk_video_index *x, int32_t frame);
 bool stk__video_key(const struct stk_video_index *x, int32_t frame);
 /* Returns the number of the frame that is shown at a time: the last frame that begins at or before this time, or -1 if no frame does. */

@@ -203,6 +203,16 @@ def test_methods_of_torchcodec_give_the_frames(clips, order):
     assert m.average_fps == pytest.approx(25) and m.duration_seconds == pytest.approx(2) and m.num_key_frames == 5
 
 
+@pytest.mark.parametrize("frames", [3, 7, 10, 21])
+def test_a_video_ends_where_its_last_frame_does(tmp_path, frames):
+    """The end is the double nearest to frames / 25. For several of these lengths, the sum of the last frame's time and duration is another double."""
+    path = tmp_path / "short.mp4"
+    videos.ffmpeg("-f lavfi -i", videos.SOURCE.format(1), "-frames:v", str(frames), "-c:v mjpeg", path)
+    m = stoker.VideoDecoder(path).metadata
+    assert (m.end_stream_seconds, m.duration_seconds, m.average_fps) == (frames / 25, frames / 25, 25)
+    assert len(stoker.VideoDecoder(path).get_frames_played_in_range(0, frames / 25)) == frames
+
+
 @pytest.mark.parametrize(
     ("begin", "end", "fps", "count"),
     [(0.43, 0.44, 30.0, 0), (1.93, 2.0, 30.0, 2), (1.0, 1.32, 10.0, 3), (0.0, 0.05, 10.0, 1), (0.2, 2.0, 50.0, 90), (0.5, 0.5, 10.0, 0)],

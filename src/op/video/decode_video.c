@@ -116,7 +116,7 @@ static enum stk_status check(const struct stk_call *call, struct stk_error *err)
 static int64_t count_frames(const struct decode_video *a, const struct stk_video_index *x)
 {
 	const struct stk_video_facts *f = stk__video_facts(x);
-	const double slack = 1e-6, count = ceil((f->end - f->begin) * (double)a->fps - slack);
+	const double slack = 1e-6, count = ceil(f->duration * (double)a->fps - slack);
 	return !(a->fps > 0) ? f->frames : count < 1 ? 1 : count > MOST_FRAMES ? (int64_t)MOST_FRAMES : (int64_t)count;
 }
 
@@ -132,9 +132,7 @@ static void find_window(const struct decode_video *a, struct state *state)
 		}
 	const double begin = stk__video_time(x, 0), fps = (double)a->fps;
 	state->window[0] = last < 0 ? begin : a->fps > 0 ? begin + first / fps : stk__video_time(x, first);
-	state->window[1] = last < 0     ? begin
-			   : a->fps > 0 ? begin + (last + 1) / fps
-					: stk__video_time(x, last) + stk__video_duration(x, last);
+	state->window[1] = last < 0 ? begin : a->fps > 0 ? begin + (last + 1) / fps : stk__video_end(x, last);
 }
 
 /* If the argument fps is given, replaces frame numbers, which count at that rate, by the numbers of the video's frames that begin nearest to the same times. */
