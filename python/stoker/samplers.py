@@ -180,9 +180,9 @@ def clips_at_random_timestamps(
     count = _numbers.whole("num_clips", num_clips, 1)
     first, end, gap = _range_of_times(decoder, num_frames_per_clip, seconds_between_frames, sampling_range_start, sampling_range_end)
     decoder._check_room(count * num_frames_per_clip)
-    # torchcodec draws in torch's default type, so the same is done here: a seed then gives the same clips.
-    starts = torch.rand(count) * (end - first) + first
-    return _at_times(decoder, starts.double().clamp(first, math.nextafter(end, -math.inf)), num_frames_per_clip, gap, policy)
+    # These are torchcodec's draws, so a seed gives the same clips. The product can round up to `end`, which is excluded.
+    starts = torch.rand(count, dtype=torch.float64) * (end - first) + first
+    return _at_times(decoder, starts.clamp(first, math.nextafter(end, -math.inf)), num_frames_per_clip, gap, policy)
 
 
 def clips_at_regular_timestamps(

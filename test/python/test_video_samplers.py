@@ -46,14 +46,14 @@ def test_random_places_are_torchs(decoder):
     batch = samplers.clips_at_random_indices(decoder, num_clips=5, num_frames_per_clip=4, num_indices_between_frames=3)
     assert numbers(batch) == [[s, s + 3, s + 6, s + 9] for s in starts]
     torch.manual_seed(4)
-    times = (torch.rand(5) * (2 - 3 * 0.1)).double().numpy()
+    times = (torch.rand(5, dtype=torch.float64) * (2 - 3 * 0.1)).numpy()
     torch.manual_seed(4)
     batch = samplers.clips_at_random_timestamps(decoder, num_clips=5, num_frames_per_clip=4, seconds_between_frames=0.1)
     assert numbers(batch) == [[int(np.floor((t + k * 0.1) * 25 + 1e-9)) for k in range(4)] for t in times]
 
 
 def test_random_times_stay_in_a_narrow_range(decoder):
-    """torch draws times as float32. Near 1 s, such numbers are further apart than this range is wide, so they are clamped to it."""
+    """The range is 2**-40 s wide, which only a few thousand doubles near 1 s fit into."""
     begin, end = 1 + 2**-40, 1 + 2**-39
     batch = samplers.clips_at_random_timestamps(decoder, num_clips=50, sampling_range_start=begin, sampling_range_end=end)
     assert numbers(batch) == [[25]] * 50
