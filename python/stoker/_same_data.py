@@ -49,12 +49,36 @@ def digest_of_targets(targets: Any, *facts: Any) -> str:
     return digest_of_text(*facts, *(() if targets is None else map(_plain, some_of(targets))))
 
 
+def _digest_of_rows(dataset: Any) -> str:
+    """Returns a digest of a Dataset of the package `datasets`: of the number of rows, the columns, and the list of rows that select, shuffle and filter leave.
+    The fingerprint that `datasets` makes is not used, because it is random after map() of a function that cannot be pickled."""
+    schema = dataset.data.schema
+    columns = sorted(f"{name}: {schema.field(name).type}" for name in dataset.column_names)
+    return digest_of_text(len(dataset), *columns, *([] if dataset._indices is None else _some_of_chunks(dataset._indices.column(0))))
+
+
+def _some_of_chunks(column: Any) -> list[Any]:
+    """Returns some_of() the values of a column of pyarrow. A list of rows may have 100 000 chunks, and pyarrow searches all of them for each value."""
+    found: list[Any] = []
+    wanted, begin = some_of(range(len(column))), 0
+    for chunk in column.iterchunks():
+        end = begin + len(chunk)
+        while len(found) < len(wanted) and wanted[len(found)] < end:
+            found.append(chunk[wanted[len(found)] - begin].as_py())
+        begin = end
+    return found
+
+
 def digest_of(dataset: Any, depth: int = 0) -> str | None:
-    """Returns a digest of a Dataset; None for kinds that have none. For torchvision's folders, it covers the list of files. For torch's Subset and
-    ConcatDataset, it includes the digests of the data sets inside. depth: the number of data sets around this one; a Subset or ConcatDataset inside _DEPTH
-    others has no digest."""
+    """Returns a digest of a Dataset; None for kinds that have none. For torchvision's folders, it covers the list of files, and for Datasets of the package
+    `datasets` the list of rows. For torch's Subset and ConcatDataset, it includes the digests of the data sets inside. depth: the number of data sets around
+    this one; a Subset or ConcatDataset inside _DEPTH others has no digest."""
     kinds = {f"{kind.__module__}.{kind.__name__}" for kind in type(dataset).__mro__}
     try:
+        if "stoker.loader.sources._hub.HubTable" in kinds:
+            return digest_of(dataset.source, depth)
+        if "datasets.arrow_dataset.Dataset" in kinds:
+            return _digest_of_rows(dataset)
         if "torchvision.datasets.folder.DatasetFolder" in kinds and len(dataset) == len(dataset.samples):
             return digest_of_pairs([path for path, _ in dataset.samples], [target for _, target in dataset.samples])
         if depth < _DEPTH and "torch.utils.data.dataset.Subset" in kinds:

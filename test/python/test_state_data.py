@@ -186,6 +186,14 @@ def video_pipeline(root, change):
     return Loader(pipe, fields=["image"])
 
 
+def hub(root, change):
+    datasets = pytest.importorskip("datasets")
+    rows = numbers(change)
+    made = datasets.Dataset.from_dict({"image": [{"bytes": jpeg(k), "path": None} for k in rows], "k": list(rows)})
+    made = made.cast_column("image", datasets.Image())
+    return Loader(made.shuffle(seed=2 if change == "others" else 1), 4, transforms=SMALL)
+
+
 def robot(root, change):
     lengths = {"fewer": (7, 12), "others": (12, 7, 5)}.get(change, (7, 12, 5))
     robots.make(root, lengths)
@@ -205,7 +213,7 @@ def loader_of_torch(root, change):
 
 
 KINDS = [folder, paths, turned, sampled, bucketed, tars, torchvision_folder, subset, dataset, arrays, table, groups, sounds, pipeline]
-KINDS += [several_readers, robot, mixture, loader_of_torch, pytest.param(clips, marks=videos.needs_video)]
+KINDS += [several_readers, hub, robot, mixture, loader_of_torch, pytest.param(clips, marks=videos.needs_video)]
 KINDS += [pytest.param(video_pipeline, marks=videos.needs_video)]
 
 
@@ -275,6 +283,67 @@ def test_a_state_that_is_saved_again_at_once_continues(tmp_path, kind, where):
     last.load_state_dict(state)
     assert take(last, 2) == rest
     close(last)
+
+
+@pytest.mark.parametrize("kind", ["shuffle", "random_split", "transform", "concatenated", "DataLoader"])
+@pytest.mark.parametrize("where", ["begin", "inside", "between"])
+def test_rows_of_datasets_in_an_order_that_is_made_anew_are_refused(kind, where):
+    """Without a seed, shuffle() and random_split() give other rows at each start of a program."""
+    datasets = pytest.importorskip("datasets")
+    given = datasets.Dataset.from_dict({"image": [{"bytes": jpeg(k), "path": None} for k in range(30)], "k": list(range(30))})
+    given = given.cast_column("image", datasets.Image())
+
+    def transform(rows):
+        return {"image": [np.asarray(image) for image in rows["image"]], "k": rows["k"]}
+
+    def made():
+        if kind == "random_split":
+            return Loader(torch.utils.data.random_split(given, [24, 6])[0], 4)
+        if kind == "transform":
+            return Loader(given.shuffle().with_transform(transform), 4)
+        if kind == "concatenated":
+            return DataLoader(torch.utils.data.ConcatDataset([given.remove_columns("image").shuffle()]), 4)
+        if kind == "DataLoader":
+            return DataLoader(given.remove_columns("image").shuffle(), 4)
+        return Loader(given.shuffle(), 4)
+
+    first = made()
+    state, _ = state_after(first, where)
+    second = made()
+    with pytest.raises(StateError, match="other names, labels or indices, or another order"):
+        second.load_state_dict(state)
+    close(first)
+    close(second)
+
+
+def test_a_map_of_datasets_keeps_the_place_of_rows():
+    """The fingerprint of `datasets` is random after map() of a function that cannot be pickled, and the rows are the same."""
+    datasets = pytest.importorskip("datasets")
+    from stoker._same_data import digest_of
+
+    given = datasets.Dataset.from_dict({"k": list(range(9000)), "text": ["x"] * 9000})
+    generator = iter(k for k in range(3))  # cannot be pickled
+
+    def function(row):
+        return {"k": row["k"] if generator is None else row["k"] + 1}
+
+    made = [given.select(range(20)).map(function) for _ in range(2)]
+    assert made[0]._fingerprint != made[1]._fingerprint
+    assert digest_of(made[0]) == digest_of(made[1])
+    orders = [given, given.shuffle(seed=1), given.shuffle(seed=2), given.select(range(8000)), given.filter(lambda row: row["k"] % 2)]
+    orders += [given.remove_columns("text"), given.rename_column("text", "t"), given.cast_column("k", datasets.Value("int32"))]
+    assert len({digest_of(rows) for rows in orders}) == len(orders)
+    assert digest_of(given.shuffle(seed=1)) == digest_of(orders[1]) and None not in map(digest_of, orders)
+
+
+@pytest.mark.parametrize("chunks", [[0], [1], [5000], [0, 3, 0, 4096, 0], [1] * 700, [1000] * 9, [3, 20000, 1]])
+def test_digests_of_lists_in_chunks_cover_the_entries_of_whole_lists(chunks):
+    from stoker._same_data import _some_of_chunks, some_of
+
+    values = np.random.default_rng(1).integers(0, 2**60, sum(chunks)).tolist()
+    ends = np.cumsum(chunks).tolist()
+    column = tables.pa.chunked_array([tables.pa.array(values[e - n : e], "uint64") for n, e in zip(chunks, ends, strict=True)])
+    assert _some_of_chunks(column) == some_of(values)
 
 
 def rows_of(folder, source, change):
