@@ -83,9 +83,12 @@ uintptr_t stk__device_memory_take(struct stk_device_memory *m, size_t size, stru
 	if (!m->blocks && larger < *m->largest_batch)
 		larger = *m->largest_batch;
 	enum stk_status s = STK_OK;
-	const bool full = !m->blocks || m->used + size > m->blocks->size;
-	if (full && (size >= larger || add_block(m, larger, NULL))) /* if there is no memory for more, takes what this sample needs */
+	if (!m->blocks || m->used + size > m->blocks->size)
+		s = add_block(m, size > larger ? size : larger, err);
+	if (s == STK_NO_MEMORY && size < larger) { /* takes what this sample needs */
+		*err = (struct stk_error){0};
 		s = add_block(m, size, err);
+	}
 	if (s == STK_OK) {
 		at = m->blocks->at + m->used;
 		m->used += size;
