@@ -85,8 +85,10 @@ static enum stk_status send_staged(struct stk_video_gpu_call *n, struct stk_erro
 	const size_t size = (size_t)n->to.width * (size_t)n->to.height * 3;
 	const stk_gpu_ptr to = (uintptr_t)n->to.data;
 	n->to.data = NULL;
+	struct stk_gpu_device *dev = stk__nvdec_device(g->nvdec);
 	g->counters.on_cores++;
-	return stk__gpu_upload(stk__nvdec_device(g->nvdec), g->stream, to, g->staging, size, err);
+	const enum stk_status s = stk__gpu_upload(dev, g->stream, to, g->staging, size, err);
+	return s ? s : stk__gpu_stream_sync(dev, g->stream, err); /* where the GPU reads pageable memory itself, the copy is asynchronous */
 }
 
 static struct stk_image staged_destination(void *user, int32_t k, int32_t width, int32_t height, struct stk_error *err)
