@@ -147,7 +147,7 @@ def test_a_break_begins_the_next_epoch():
 @pytest.mark.parametrize("how", ["state", "close"])
 @pytest.mark.parametrize("leader", ["a", "c"])
 def test_an_epoch_after_a_break_continues(leader, how):
-    """With source c as the leader, some steps of the new epoch come before the leader's first batch."""
+    """If source c is the leader, some steps of the new epoch come before the leader's first batch."""
 
     def broken_off():
         mixed = mixture(epoch=leader)
