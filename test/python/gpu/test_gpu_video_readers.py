@@ -415,7 +415,7 @@ LOOP = """
         assert reached or function != "cuLaunchKernel"
     print("ended")
 """
-CALLS = "cuMemAlloc cuMemHostAlloc cuStreamCreateWithPriority cuEventCreate cuEventRecord cuEventSynchronize cuStreamWaitEvent cuStreamSynchronize"
+CALLS = "cuMemAlloc cuMemHostAlloc cuStreamCreateWithPriority cuEventCreate cuEventRecord cuEventSynchronize cuStreamSynchronize"
 CALLS += " cuLaunchKernel cuMemcpyHtoDAsync cuvidGetDecoderCaps cuvidCreateDecoder cuvidDecodePicture cuvidMapVideoFrame64 cuvidUnmapVideoFrame64"
 CALLS += " cuvidCreateVideoParser cuvidParseVideoData"
 
