@@ -182,6 +182,19 @@ def test_regions_that_are_not_silent(length: int, window: int) -> None:
             assert (begin, count) == region(x, window, cutoff, reference)
 
 
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("at", [0, 1200, 3999])
+def test_samples_that_are_not_finite_are_silent(bad: float, at: int) -> None:
+    x = np.zeros(4000, "float32")
+    x[1000:1100] = x[1300:1900] = 0.5
+    x[at] = bad
+    pipe = Pipeline(batch_size=1, num_threads=1, device_id=None)
+    with pipe:
+        pipe.set_outputs(*fn.nonsilent_region(fn.external_source(source=[[x]], cycle=True), window_length=64, reset_interval=-1))
+    begin, count = (int(np.array(o.at(0))) for o in pipe.run())
+    assert (begin, count) == region(np.where(np.isfinite(x), x, 0), 64, -60.0, 0.0)
+
+
 def test_silence_after_a_loud_part_is_silent() -> None:
     """Sums in float32 would keep rounding errors of the loud part."""
     x = np.zeros(20000, "float32")

@@ -40,12 +40,14 @@ STK_HD int64_t stk__nonsilent_chunks(const struct stk_job *job)
 	return (stk__nonsilent_windows(job) + STK_NONSILENT_CHUNK - 1) / STK_NONSILENT_CHUNK;
 }
 
-/* Returns the square of sample i. dtype: the signal's type; if it is a constant, the compiler removes the choice between types. */
+/* Returns the square of sample i; 0 if the sample is NaN or infinite, since the running sum of later windows would stay NaN. dtype: the signal's type; if it
+ * is a constant, the compiler removes the choice between types. */
 STK_HD double stk__nonsilent_square(const struct stk_job *job, int32_t dtype, int64_t i)
 {
 	double x;
 	stk__convert_one(&x, STK_FLOAT64, job->src[0] + i * stk__job_size(dtype), dtype);
-	return x * x;
+	x *= x;
+	return x < 1e80 ? x : 0; /* squares of finite float32 are at most 1.2e77 */
 }
 
 /* Returns the results of chunk number `chunk`. dtype: the signal's type. limit: the lowest sum of squares of a window that is not silent. */

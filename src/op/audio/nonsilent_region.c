@@ -58,7 +58,7 @@ const struct stk_op_def stk__op_nonsilent_region = {
 	.doc = "Finds the part of a signal that is not silent.\n\n"
 	       "Returns two numbers of type int32: where the first window that is not silent begins, and the length from there to the end of the last one. Both "
 	       "are 0 if the whole signal is silent. Windows begin at every sample; a signal of equal powers, also of 0, is not silent if reference_power is 0 "
-	       "and cutoff_db is below 0. The input has one dimension, of float32 or of integers.",
+	       "and cutoff_db is below 0. Samples that are NaN or infinite count as 0. The input has one dimension, of float32 or of integers.",
 	.inputs = {1, 1},
 	.outputs = 2,
 	.args = nonsilent_region_args,
