@@ -363,6 +363,17 @@ static bool is_before(const struct stk_sound_stream *s, const AVPacket *p, int64
 	return sample_number(s, p->pts + p->duration * (packets + 1)) <= first;
 }
 
+/* Fails with STK_CORRUPT, because bytes cannot be decoded, unless the stream is lenient, or the failure says nothing about the window from frame `first` on: the
+ * first packets after a jump lack their predecessors, and AIFF files of libsndfile have a byte of padding after the stated number of frames. */
+static enum stk_status note_damage(const struct stk_sound_stream *s, int64_t first, struct stk_error *err)
+{
+	const enum AVCodecID id = s->stream->codecpar->codec_id;
+	const bool pcm = id >= AV_CODEC_ID_PCM_S16LE && id < AV_CODEC_ID_ADPCM_IMA_QT;
+	if (s->lenient || (s->jumped && s->at < first) || (pcm && s->stream->nb_frames > 0 && s->at >= s->stream->nb_frames))
+		return STK_OK;
+	return stk__fail(err, STK_CORRUPT, "the sound is damaged at %.3f s. strict=False decodes the rest", seconds(s));
+}
+
 /* Sends the next packet that a window from frame `first` on needs to the decoder. Sets s->jumped if it skips packets. At the file's end, sets s->drained and
  * makes the decoder return its remaining frames. A damaged packet fails only if the stream is not lenient and the damage is not due to a skip. */
 static enum stk_status send_packet(struct stk_sound_stream *s, int64_t first, struct stk_error *err)
@@ -390,8 +401,7 @@ static enum stk_status send_packet(struct stk_sound_stream *s, int64_t first, st
 	s->f->av_packet_unref(next->packet);
 	if (code == AVERROR(ENOMEM))
 		return no_memory(err);
-	const bool ignored = s->lenient || (s->jumped && s->at < first); /* the first packets after a jump lack their predecessors */
-	return code < 0 && !ignored ? stk__fail(err, STK_CORRUPT, "the sound is damaged at %.3f s", seconds(s)) : STK_OK;
+	return code < 0 ? note_damage(s, first, err) : STK_OK;
 }
 
 /* ---- frames ---- */
@@ -472,9 +482,9 @@ static enum stk_status next_frame(struct stk_sound_stream *s, int64_t first, str
 			return STK_END;
 		else if (code == AVERROR(ENOMEM))
 			return no_memory(err);
-		else if (code < 0 && !s->lenient && !(s->jumped && s->at < first))
-			return stk__fail(err, STK_CORRUPT, "the sound is damaged at %.3f s", seconds(s));
-		else if (code >= 0) {
+		else if (code < 0)
+			status = note_damage(s, first, err);
+		else {
 			status = check_frame(s, err);
 			s->pending = !status && s->frame->nb_samples > 0;
 			if (s->pending)

@@ -297,6 +297,21 @@ def test_a_cut_mp3(folder, tmp_path, name, tag):
     assert len(stoker.audioread(path)[0]) == len(whole)
 
 
+@pytest.mark.parametrize("counted", (False, True))
+@pytest.mark.parametrize("frames", (1, 1001, 4095, 5461))
+def test_aiff_with_a_byte_of_padding(frames, counted, tmp_path):
+    """A chunk with an odd number of bytes is followed by a byte of padding. libsndfile counts that byte in the chunk's size, and others do not."""
+    values = np.random.default_rng(SEED).integers(-(2**23), 2**23, frames)
+    data = b"".join(int(v).to_bytes(3, "big", signed=True) for v in values)
+    common = struct.pack(">hIh", 1, frames, 24) + b"\x40\x0c\xfa" + bytes(7)
+    sound = b"SSND" + struct.pack(">I8x", 8 + len(data) + (counted and len(data) % 2)) + data + bytes(len(data) % 2)
+    body = b"AIFFCOMM" + struct.pack(">I", len(common)) + common + sound
+    (tmp_path / "a.aiff").write_bytes(b"FORM" + struct.pack(">I", len(body)) + body)
+    samples, rate = stoker.audioread(tmp_path / "a.aiff")
+    assert rate == 16000 and np.array_equal(samples[:, 0], (values / 2**23).astype("float32"))
+    assert np.array_equal(run([tmp_path / "a.aiff"], {})[0][0][0], samples)
+
+
 def test_not_a_sound(folder):
     ffmpeg("-f", "lavfi", "-i", "testsrc=size=64x48:rate=5:duration=1", "-c:v", "mpeg4", folder / "silent.mp4")
     with pytest.raises(StokerError, match="has no audio stream"):
