@@ -301,6 +301,41 @@ def test_torchaudio_spectra(folder):
         Loader(folder, 7, fields=fields, transforms=[T.Spectrogram(center=False)])
 
 
+@pytest.mark.parametrize("length", (1200, 1201, 1250))
+def test_spectra_of_odd_transforms_and_rates(tmp_path, length):
+    """torchaudio makes one spectrum less if n_fft is odd and the length is a multiple of the step, and rounds half of an odd rate down."""
+    T = pytest.importorskip("torchaudio.transforms")
+    sound = tone(np.random.default_rng(SEED), length) * 0.4
+    (tmp_path / "a.wav").write_bytes(wav(sound.astype("<f4"), 11025, "float"))
+    for chain in (
+        [T.Spectrogram(n_fft=401, hop_length=100)],
+        [T.Spectrogram(n_fft=255, hop_length=50, win_length=200)],
+        [T.MelSpectrogram(11025, n_fft=512, n_mels=40)],
+        [T.MelSpectrogram(11025, n_fft=1001, hop_length=300, n_mels=64, norm="slaney", mel_scale="slaney")],
+    ):
+        for audio in (Audio(), Audio(rate=11025, duration=length / 11025)):
+            (batch,) = Loader([str(tmp_path / "a.wav")], 1, fields={"audio": audio}, transforms=chain)
+            want = chain[0](torch.from_numpy(sound.astype("float32"))[:, 0])
+            assert batch.audio[0].shape == want.shape, chain
+            assert (batch.audio[0] - want).abs().max() < 1e-4 * want.max(), chain
+
+
+def test_nan_is_passed_on_by_decibels(tmp_path):
+    T = pytest.importorskip("torchaudio.transforms")
+    sound = tone(np.random.default_rng(SEED), 4000) * 0.4
+    sound[1500] = np.nan
+    (tmp_path / "a.wav").write_bytes(wav(sound.astype("<f4"), 16000, "float"))
+    for chain in (
+        [T.MelSpectrogram(16000, n_mels=40), T.AmplitudeToDB()],
+        [T.MelSpectrogram(16000, n_mels=40), T.AmplitudeToDB(top_db=80)],
+        [T.MFCC(16000, n_mfcc=13, melkwargs={"n_mels": 40})],
+    ):
+        (batch,) = Loader([str(tmp_path / "a.wav")], 1, fields={"audio": Audio(rate=16000)}, transforms=chain)
+        frames = batch.audio[0].isnan().all(0)
+        spectrum = T.Spectrogram()(torch.from_numpy(sound.astype("float32"))[:, 0])
+        assert frames.any() and torch.equal(frames, spectrum.isnan().all(0)) and torch.equal(frames, batch.audio[0].isnan().any(0))
+
+
 def test_spectra_of_different_lengths(folder):
     T = pytest.importorskip("torchaudio.transforms")
     chain = [T.MelSpectrogram(16000, n_fft=256, hop_length=64, n_mels=20)]

@@ -82,6 +82,21 @@ def test_decibels_are_logarithms() -> None:
     np.testing.assert_allclose(made, expected, rtol=4e-7, atol=2e-6)
 
 
+@pytest.mark.parametrize("count", [1, 5, 8, 43])
+@pytest.mark.parametrize("reference", [None, 2.0])
+def test_decibels_of_nan(count: int, reference: float | None) -> None:
+    """NaN becomes the lowest output, as in DALI, or stays NaN with keep_nan. Other values, also infinite ones, are the same."""
+    x = np.linspace(0.5, 4, count, dtype="float32")
+    x[::3], x[1::7] = np.nan, np.inf if reference else 3
+    x[4::11], x[2::13] = -1, -np.nan
+    kwargs = {"cutoff_db": -50.0, **({} if reference is None else {"reference": reference})}
+    plain, kept = (run(fn.to_decibels, x, keep_nan=keep, **kwargs) for keep in (False, True))
+    np.testing.assert_array_equal(np.isnan(kept), np.isnan(x))
+    np.testing.assert_array_equal(plain[~np.isnan(x)], kept[~np.isnan(x)])
+    np.testing.assert_allclose(plain[np.isnan(x)], -50, rtol=1e-6)
+    np.testing.assert_array_equal(np.isinf(kept), np.isinf(x))
+
+
 @pytest.mark.parametrize("columns", [1, 2, 7, 8, 9, 31, 32, 33, 40, 71])
 def test_sums_of_any_width(columns: int) -> None:
     x = noise(3, 40, columns)

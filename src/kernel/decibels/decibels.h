@@ -10,6 +10,7 @@ struct stk_decibels {
 	float factor;    /* multiplier * log10(2): multiplies the binary logarithm */
 	float least;     /* minimum of the ratio x / reference */
 	float reference; /* 0: use the largest value of the tensor, or 1 if no value is above 0 */
+	bool keep_nan;   /* a ratio that is NaN stays NaN; otherwise it becomes `least` */
 };
 STK_PARAMS_FIT(stk_decibels);
 
@@ -56,11 +57,11 @@ STK_HD float stk__decibels_log2(float x)
 	return bits == 0 || bits >= 0x7f800000u ? (bits == 0 ? stk__decibels_float(0xff800000u) : x) : result;
 }
 
-/* Returns x in decibels. reference: p->reference, or if that is 0, the value that replaces it. A ratio that is NaN becomes p->least. */
+/* Returns x in decibels. reference: p->reference, or if that is 0, the value that replaces it. */
 STK_HD float stk__decibels_one(const struct stk_decibels *p, float reference, float x)
 {
 	float ratio = x / reference;
-	return p->factor * stk__decibels_log2(ratio > p->least ? ratio : p->least);
+	return p->factor * stk__decibels_log2(ratio > p->least || (p->keep_nan && ratio != ratio) ? ratio : p->least);
 }
 
 #endif

@@ -15,7 +15,7 @@ STK_LANES_INLINE void choose(stk_lanes *to, const words *mask, const stk_lanes *
 STK_LANES_INLINE void log2_lanes(stk_lanes *x)
 {
 	const stk_lanes none = {0}, infinite = none + stk__decibels_float(0x7f800000u);
-	const words small = *x < 0x1p-126f, zero = *x == 0, above = *x >= infinite;
+	const words small = *x < 0x1p-126f, zero = *x == 0, above = ~(*x < infinite); /* infinite, or NaN */
 	stk_lanes scaled = *x * 0x1p24f, result;
 	choose(&scaled, &small, &scaled, x);
 	words exponent = ((words)scaled - 0x3f3504f3) >> 23;
@@ -49,12 +49,13 @@ void stk__decibels_run(const struct stk_job *job)
 	const float *x = (const float *)(const void *)job->src[0];
 	float *restrict y = (float *)(void *)job->dst;
 	float reference = p.reference == 0 ? largest_of(x, job->n) : p.reference;
+	const words keep = (words){0} - (int32_t)p.keep_nan; /* all bits are set, or none */
 	int64_t i = 0;
 	for (; i + STK_LANES <= job->n; i += STK_LANES) {
 		stk_lanes v, ratio, least = (stk_lanes){0} + p.least;
 		memcpy(&v, x + i, sizeof v);
 		ratio = v / reference;
-		const words more = ratio > least;
+		const words more = (ratio > least) | ((ratio != ratio) & keep);
 		choose(&v, &more, &ratio, &least);
 		log2_lanes(&v);
 		v *= p.factor;

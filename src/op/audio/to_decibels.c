@@ -6,6 +6,7 @@
 
 struct to_decibels {
 	float multiplier, reference, cutoff_db;
+	bool keep_nan;
 };
 
 static const struct stk_arg_def to_decibels_args[] = {
@@ -15,6 +16,8 @@ static const struct stk_arg_def to_decibels_args[] = {
 		"The value that becomes 0 dB, above 0. Default: the largest value of the sample."),
 	STK_ARG(struct to_decibels, cutoff_db, STK_ARG_FLOAT, "-200.0", STK_FREE, 0,
 		"The lowest output, which stands for all values below it."),
+	STK_ARG(struct to_decibels, keep_nan, STK_ARG_BOOL, "false", STK_FREE, 0,
+		"NaN stays NaN. Default: it becomes cutoff_db, as in DALI."),
 	STK_ARG_END,
 };
 
@@ -39,7 +42,8 @@ static enum stk_status to_decibels_lower_jobs(const struct stk_call *call, struc
 	const float least = (float)stk__exp((double)a->cutoff_db / (double)a->multiplier * ln10);
 	const struct stk_decibels p = {.factor = (float)((double)a->multiplier * log10_2),
 		.least = least > 0 ? least : 0x1p-149f,
-		.reference = stk__float_given(a->reference) ? a->reference : 0};
+		.reference = stk__float_given(a->reference) ? a->reference : 0,
+		.keep_nan = a->keep_nan};
 	return stk__job_decibels(jobs, &p, &call->in[0], &call->out[0], err);
 }
 

@@ -101,7 +101,18 @@ def _spectrogram(step: Any, sound: Sound) -> Sound:
     node = fn.spectrogram(
         sound.node, nfft=step.n_fft, window_length=step.n_fft, window_step=step.hop_length, window_fn=window, power=int(step.power)
     )
-    return replace(sound, node=node, frames=None if sound.frames is None else 1 + sound.frames // step.hop_length, ndim=2)
+    frames = None if sound.frames is None else _count(step, sound.frames)
+    if step.n_fft % 2 and frames is None:
+        count = _count(step, fn.shapes(sound.node, dtype=types.INT32)[0])
+        node = fn.slice(node, start=[0], shape=fn.reshape(count, shape=[1]), axes=[1])
+    elif step.n_fft % 2:
+        node = fn.slice(node, start=[0], shape=[frames], axes=[1])
+    return replace(sound, node=node, frames=frames, ndim=2)
+
+
+def _count(step: Any, frames: Any) -> Any:
+    """Returns the number of spectra of a sound, as torchaudio makes them. If n_fft is odd, torchaudio adds one sample less to the sound than fn.spectrogram."""
+    return (frames - step.n_fft % 2) // step.hop_length + 1
 
 
 def _mel_scale(step: Any, sound: Sound) -> Sound:
@@ -110,7 +121,7 @@ def _mel_scale(step: Any, sound: Sound) -> Sound:
     node = fn.mel_filter_bank(
         sound.node,
         nfilter=step.n_mels,
-        sample_rate=float(step.sample_rate),
+        sample_rate=2.0 * (step.sample_rate // 2),  # torchaudio rounds the frequency of the last bin down to a whole number
         freq_low=float(step.f_min),
         freq_high=float(step.f_max),
         mel_formula=step.mel_scale,
@@ -124,9 +135,11 @@ def _mel_spectrogram(step: Any, sound: Sound) -> Sound:
 
 
 def _decibels(step: Any, sound: Sound) -> Sound:
-    """Converts to decibels. With top_db, raises lower values to the sample's largest value minus top_db."""
+    """Converts to decibels. With top_db, raises lower values to the sample's largest value minus top_db. NaN stays NaN; in torchaudio it
+    makes the whole sample NaN if there is a top_db."""
     lowest = step.multiplier * numbers.log10(step.amin) - step.multiplier * step.db_multiplier
-    node = fn.to_decibels(sound.node, multiplier=step.multiplier, reference=float(step.ref_value), cutoff_db=lowest)
+    how = {"multiplier": step.multiplier, "reference": float(step.ref_value), "cutoff_db": lowest, "keep_nan": True}
+    node = fn.to_decibels(sound.node, **how)
     if step.top_db is not None:
         node = math.max(node, fn.reductions.max(node) - float(step.top_db))
     return replace(sound, node=node)
