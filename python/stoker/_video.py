@@ -319,7 +319,7 @@ class VideoDecoder:
             import numpy as np
 
             return np.frombuffer(data, np.uint8).reshape(shape)
-        tensor = torch.frombuffer(data, dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
+        tensor = torch.frombuffer(data, dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8, device="cpu")
         return tensor.reshape(shape).to(self._device)
 
     def _read_gpu(self, frames: list[int]) -> Any:
@@ -353,7 +353,8 @@ class VideoDecoder:
     def _columns(self, begins: list[float], durations: list[float]) -> tuple[Any, Any]:
         torch = self._torch
         if torch is not None:
-            return torch.tensor(begins, dtype=torch.float64), torch.tensor(durations, dtype=torch.float64)
+            made = [torch.tensor(seconds, dtype=torch.float64, device="cpu") for seconds in (begins, durations)]
+            return made[0], made[1]
         import numpy as np
 
         return np.array(begins, np.float64), np.array(durations, np.float64)

@@ -94,7 +94,8 @@ def clips_at_random_indices(
         decoder, num_frames_per_clip, num_indices_between_frames, sampling_range_start, sampling_range_end, policy
     )
     decoder._check_room(_numbers.whole("num_clips", num_clips, 1) * num_frames_per_clip)
-    starts = torch.randint(first, end, (num_clips,)).tolist()
+    # torchcodec draws on torch's default device, so the same is done here: a seed then gives the same clips.
+    starts = torch.randint(first, end, (num_clips,), device=torch.get_default_device()).tolist()
     return _at_indices(decoder, starts, num_frames_per_clip, gap, policy)
 
 
@@ -115,7 +116,7 @@ def clips_at_regular_indices(
         decoder, num_frames_per_clip, num_indices_between_frames, sampling_range_start, sampling_range_end, policy
     )
     decoder._check_room(_numbers.whole("num_clips", num_clips, 1) * num_frames_per_clip)
-    starts = torch.linspace(first, end - 1, num_clips, dtype=torch.int).tolist()
+    starts = torch.linspace(first, end - 1, num_clips, dtype=torch.int, device="cpu").tolist()
     return _at_indices(decoder, starts, num_frames_per_clip, gap, policy)
 
 
@@ -180,8 +181,8 @@ def clips_at_random_timestamps(
     count = _numbers.whole("num_clips", num_clips, 1)
     first, end, gap = _range_of_times(decoder, num_frames_per_clip, seconds_between_frames, sampling_range_start, sampling_range_end)
     decoder._check_room(count * num_frames_per_clip)
-    # These are torchcodec's draws, so a seed gives the same clips. The product can round up to `end`, which is excluded.
-    starts = torch.rand(count, dtype=torch.float64) * (end - first) + first
+    # These are torchcodec's draws, on torch's default device too, so a seed gives the same clips. The product can round up to `end`, which is excluded.
+    starts = torch.rand(count, dtype=torch.float64, device=torch.get_default_device()) * (end - first) + first
     return _at_times(decoder, starts.clamp(first, math.nextafter(end, -math.inf)), num_frames_per_clip, gap, policy)
 
 
@@ -203,5 +204,5 @@ def clips_at_regular_timestamps(
     first, end, gap = _range_of_times(decoder, num_frames_per_clip, seconds_between_frames, sampling_range_start, sampling_range_end)
     clips = math.ceil(min((end - first) / seconds_between_clip_starts, _numbers.INT32_MAX))
     decoder._check_room(clips * num_frames_per_clip)
-    starts = torch.arange(first, end, seconds_between_clip_starts, dtype=torch.float64)
+    starts = torch.arange(first, end, seconds_between_clip_starts, dtype=torch.float64, device="cpu")
     return _at_times(decoder, starts[starts < end], num_frames_per_clip, gap, policy)

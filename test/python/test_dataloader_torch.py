@@ -983,6 +983,41 @@ def test_another_default_dtype(folder, name, dtype, workers):
         torch.set_default_dtype(torch.float32)
 
 
+OF_DEFAULT_DEVICES = {
+    "v1": (v1.Compose([v1.Resize((9, 8)), v1.ToTensor(), v1.Normalize([0.3] * 3, [0.2] * 3)]), True),
+    "v2": (v2.Compose([v2.Resize((9, 8)), *TO_FLOATS]), False),
+    "preset": (torchvision.transforms._presets.ImageClassification(crop_size=9, resize_size=9), False),
+}
+
+
+@pytest.mark.parametrize("name", OF_DEFAULT_DEVICES)
+def test_another_default_device(folder, name):
+    """torchvision makes some tensors on the default device; such transforms run in Python. The device "meta" stands for a GPU. torch's iterator cannot be made
+    under it."""
+    transform, in_c = OF_DEFAULT_DEVICES[name]
+    loader = DataLoader(datasets.ImageFolder(folder, transform), 4)
+    try:
+        torch.set_default_device("meta")
+        explained = loader.explain()
+        assert ("run in C" in explained) == in_c and (in_c or "default device is meta" in explained)
+        if name != "preset":  # it reads a number of a tensor, which has none on "meta"
+            assert (datasets.ImageFolder(folder, transform)[0][0].device.type == "cpu") == in_c
+    finally:
+        torch.set_default_device(None)
+
+
+def test_tensors_are_indexed_under_another_default_device():
+    dataset = data.TensorDataset(torch.arange(20), torch.rand(20, 3))
+    iterator = iter(DataLoader(dataset, 4))
+    try:
+        torch.set_default_device("meta")
+        found = list(iterator)
+    finally:
+        torch.set_default_device(None)
+    assert torch.equal(torch.cat([numbers for numbers, _ in found]), dataset.tensors[0])
+    assert torch.equal(torch.cat([rows for _, rows in found]), dataset.tensors[1])
+
+
 def _hooked(module):
     module.register_forward_hook(lambda module, given, result: result * 0)
     return module

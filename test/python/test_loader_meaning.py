@@ -780,6 +780,38 @@ def test_a_list_of_ids_as_sampler(tree):
         assert [b.index.tolist() for b in loader] == [[5, 1], [1, 20]]
 
 
+@pytest.mark.parametrize("settings", [{"device": "meta"}, {"dtype": "float64"}], ids=lambda settings: next(iter(settings)))
+def test_batches_do_not_depend_on_the_defaults_of_torch(tree, settings):
+    class Boxes:
+        def __len__(self):
+            return 6
+
+        def __getitem__(self, i):
+            boxes = np.array([[1.0, 2, 10, 12]] * (i % 3), np.float32).reshape(-1, 4)
+            return {"image": np.full((32, 32, 3), i, np.uint8), "boxes": boxes, "labels": np.arange(len(boxes))}
+
+    def batches():
+        yield from Loader(tree, 4, transforms=SMALL, last_batch="pad", fields=("image", "label", "valid", "index"))
+        fields = {"image": "Image", "boxes": "BoundingBoxes", "labels": list}
+        yield from Loader(Boxes(), 4, fields=fields, transforms=[T.RandomHorizontalFlip(), T.RandomResizedCrop(16)])
+
+    def flat(part):
+        return [tensor for one in part for tensor in flat(one)] if isinstance(part, (list, tuple)) else [part]
+
+    want = flat(list(batches()))
+    try:
+        if "device" in settings:
+            torch.set_default_device("meta")
+        else:
+            torch.set_default_dtype(torch.float64)
+        got = flat(list(batches()))
+    finally:
+        torch.set_default_device(None)
+        torch.set_default_dtype(torch.float32)
+    assert [(t.device, t.dtype) for t in got] == [(t.device, t.dtype) for t in want]
+    assert all(torch.equal(a, b) for a, b in zip(got, want, strict=True))
+
+
 @pytest.mark.parametrize("last, steps", [("keep", 3), ("pad", 3), ("drop", 2)])
 @pytest.mark.parametrize("reported", [3, 40])
 def test_a_sampler_that_reports_a_wrong_length(tree, last, steps, reported):

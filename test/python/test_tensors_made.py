@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """TensorCPU and TensorListCPU made from arrays, and methods that change them in place; DALI's names of types and errors; an iterator's size; graphs in DOT."""
 
+import ast
 import gc
 import json
 import weakref
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -205,3 +207,27 @@ def test_the_size_of_an_iterator_and_the_graph_as_dot(tree, tmp_path):
     text = (tmp_path / "graph.dot").read_text()
     assert "Reader (readers.file, test_tensors_made.py:" in text and "op0 -> op2" in text and "output 0" in text
     assert json.loads(pipe.serialize())["pipeline"]["batch_size"] == 2 and stoker.tensors.TensorListCPU is types.TensorListCPU
+
+
+MAKERS = set(
+    "arange as_tensor asarray bartlett_window blackman_window empty empty_permuted empty_strided eye fftfreq full hamming_window hann_window kaiser_window "
+    "linspace logspace nested_tensor ones rand randint randn randperm range rfftfreq scalar_tensor sparse_coo_tensor tensor tril_indices triu_indices "
+    "zeros".split()
+)
+OF_ANY_TYPE = {"arange", "as_tensor", "asarray", "randint", "randperm", "sparse_coo_tensor"}  # their type never is torch's default type
+
+
+def test_torch_gets_the_device_and_the_type_of_each_tensor():
+    """A function of torch without device= makes its tensor on torch.set_default_device(), and one without dtype= may give it torch.set_default_dtype()."""
+    wrong = []
+    package = Path(__file__).parents[2] / "python" / "stoker"
+    for file in sorted(package.rglob("*.py")):
+        for call in (node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Call)):
+            owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+            name = getattr(owner, "attr", getattr(owner, "id", ""))
+            if owner is None or name.strip("_") not in ("torch", "fft", "nested") or call.func.attr not in MAKERS:
+                continue
+            given = {word.arg for word in call.keywords}
+            if "device" not in given or ("dtype" not in given and call.func.attr not in OF_ANY_TYPE):
+                wrong.append(f"{file.relative_to(package)}:{call.lineno}: {ast.unparse(call)}")
+    assert not wrong, "give device= and dtype= to:\n" + "\n".join(wrong)

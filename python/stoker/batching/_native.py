@@ -55,7 +55,7 @@ class Device:
         if self.cuda:
             torch.cuda.init()
             self.index = torch.cuda.current_device() if device.index is None else device.index
-            torch.zeros(1, device=device)  # makes the device's primary context current on this thread
+            torch.zeros(1, dtype=torch.uint8, device=device)  # makes the device's primary context current on this thread
         else:
             self.index = -1
         self.handle = lib.open(self.index, torch.get_num_threads() if not self.cuda else 0)

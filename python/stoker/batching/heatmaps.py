@@ -139,7 +139,7 @@ def gaussian_radius(h: Any, w: Any, min_overlap: float = 0.7, variant: str = "co
     require(variant in ("cornernet", "centernet"), lambda: f"variant is {variant!r}, not one of cornernet, centernet")
     tensors = [v for v in (h, w) if isinstance(v, Tensor)]
     if not tensors:
-        return float(gaussian_radius(torch.tensor(float(h), dtype=torch.float64), float(w), min_overlap, variant))
+        return float(gaussian_radius(torch.tensor(float(h), dtype=torch.float64, device="cpu"), float(w), min_overlap, variant))
     kind = (h + w).dtype
     if kind in (torch.float16, torch.bfloat16):  # the square of h + w is beyond the largest float16 from 256 on
         h, w = (v.float() if isinstance(v, Tensor) else v for v in (h, w))

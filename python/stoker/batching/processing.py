@@ -168,9 +168,9 @@ def _pack(samples: list[Tensor], target: torch.device) -> tuple[Tensor, Tensor]:
     data_bytes = prod(shape) * element
     sizes_at = (data_bytes + 7) // 8 * 8
     cuda = target.type == "cuda"
-    block = torch.empty(sizes_at + 8 * len(dense), dtype=torch.uint8, pin_memory=cuda)
+    block = torch.empty(sizes_at + 8 * len(dense), dtype=torch.uint8, device="cpu", pin_memory=cuda)
     lib.pack(device_of(dense[0]).handle, [s.data_ptr() for s in dense], counts, shape[1], prod(shape[2:]) * element, block.data_ptr())
-    block[sizes_at:].view(torch.int64).copy_(torch.tensor(counts, dtype=torch.int64))
+    block[sizes_at:].view(torch.int64).copy_(torch.tensor(counts, dtype=torch.int64, device="cpu"))
     if cuda:
         block = block.to(target, non_blocking=True)
     data = block[:data_bytes].view(dense[0].dtype).view(shape)
@@ -180,9 +180,9 @@ def _pack(samples: list[Tensor], target: torch.device) -> tuple[Tensor, Tensor]:
 
 def _pad(samples: list[Tensor], target: torch.device) -> tuple[Tensor, Tensor]:
     """Pads samples by one concatenation and one gather. Returns (data, sizes). Unlike _pack, supports gradients and samples on a GPU."""
-    counts = torch.tensor([s.shape[0] for s in samples], dtype=torch.int64)
+    counts = torch.tensor([s.shape[0] for s in samples], dtype=torch.int64, device="cpu")
     largest = max(s.shape[0] for s in samples)
-    places = torch.arange(largest)
+    places = torch.arange(largest, device="cpu")
     index = torch.where(places < counts[:, None], (counts.cumsum(0) - counts)[:, None] + places, -1)
     source = samples[0].device
     block = torch.cat([index.reshape(-1), counts])

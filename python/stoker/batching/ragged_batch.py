@@ -106,7 +106,7 @@ class RaggedBatch:
             batch_shape = (batch_shape,)
         shape = (0,) * (1 if num_batch_dims is None else num_batch_dims) if batch_shape is None else tuple(batch_shape)
         require(0 < len(shape) < num_dims, lambda: f"batch_shape {shape} must have 1 to {num_dims - 1} dims, as num_dims is {num_dims}")
-        tensor = torch.zeros((*shape, *(0,) * (num_dims - len(shape))), device=device)
+        tensor = torch.zeros((*shape, *(0,) * (num_dims - len(shape))), dtype=torch.float32, device=device)
         return cls(tensor, None, torch.zeros(shape, dtype=torch.int64, device=device), non_uniform_dim)
 
     @classmethod

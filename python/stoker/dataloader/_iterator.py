@@ -343,7 +343,7 @@ class _FromDataset:
 def _tv_image(tensor: torch.Tensor) -> Any:
     from torchvision import tv_tensors
 
-    return tv_tensors.Image(tensor)
+    return tv_tensors.Image(tensor, device=tensor.device)
 
 
 def _close_all(machines: set[Machine]) -> None:

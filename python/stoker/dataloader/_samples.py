@@ -258,7 +258,7 @@ class Gather:
             indices = [part[i] for i in indices]
         if not indices or not all(type(i) is int for i in indices):
             raise NeedsPython
-        chosen = torch.tensor(indices, dtype=torch.int64)
+        chosen = torch.tensor(indices, dtype=torch.int64, device="cpu")
         made = [tensor[chosen].contiguous() for tensor in self._tensors]
         return made[0] if self._is_single else made
 

@@ -69,8 +69,9 @@ _GROUPS = {"RandomApply", "RandomChoice"}
 _DRAW_NOTHING = {"CenterCrop", "Grayscale", "Identity", "ImageClassification", "Normalize", "Pad", "Resize"}
 _TYPES = {"ConvertImageDtype", "ToDtype", "ToTensor", "PILToTensor", "ToImage", "ToPureTensor"}
 _DRAW_NOTHING |= _TYPES
-# Transforms whose results do not depend on torch.set_default_dtype().
-_ANY_DEFAULT = (_MOVES | _TYPES | {"ImageClassification", "Normalize"}) - {"ToTensor"}
+# Transforms whose results do not depend on torch.set_default_dtype(), and on torch.set_default_device().
+_ANY_DTYPE = (_MOVES | _TYPES | {"ImageClassification", "Normalize"}) - {"ToTensor"}
+_ANY_DEVICE = _MOVES | {"ConvertImageDtype", "Normalize", "ToDtype", "ToPureTensor", "ToTensor"}
 
 
 class Parts:
@@ -106,7 +107,7 @@ class Parts:
 def compiled(transform: Any) -> Compiled:
     """Compiles the transform of a Dataset that gives it PIL images, RGB or gray. Raises InPython, which says why, if it cannot be compiled."""
     parts = _flat(transform)
-    _check_default_dtype(parts)
+    _check_defaults(parts)
     form, tv_image = _follow(parts, _Form.PIL, False)
     if form is _Form.PIL:
         raise InPython("no transform makes a tensor of the image")
@@ -161,14 +162,17 @@ def _global_hook(transform: Any) -> str:
     return "a hook of all modules (register_module_forward_hook)" if found else ""
 
 
-def _check_default_dtype(parts: list[Any]) -> None:
-    """Raises InPython if torch's default dtype is not float32, and the results of torchvision's code depend on it."""
+def _check_defaults(parts: list[Any]) -> None:
+    """Raises InPython if torch's default dtype or default device is another one than at torch's start, and the results of torchvision's code depend on it."""
     import torch
 
-    default = torch.get_default_dtype()
-    other = next((name for name in map(_name, parts) if name not in _ANY_DEFAULT), None)
-    if default is not torch.float32 and other is not None:
-        raise InPython(f"torch's default dtype is {default}, on which the result of {other} may depend")
+    for what, default, usual, independent in (
+        ("dtype", torch.get_default_dtype(), torch.float32, _ANY_DTYPE),
+        ("device", torch.get_default_device().type, "cpu", _ANY_DEVICE),
+    ):
+        other = next((name for name in map(_name, parts) if name not in independent), None)
+        if default != usual and other is not None:
+            raise InPython(f"torch's default {what} is {default}, on which the result of {other} may depend")
 
 
 def _translated(part: Any) -> Transform | list[Transform]:

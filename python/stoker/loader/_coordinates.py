@@ -294,14 +294,14 @@ def _moved(samples: Sequence[Any], numbers: Any, moves: Sequence[Move], format: 
     import torch
 
     width = 2 if format == POINTS else 4
-    parts = [torch.as_tensor(s) for s in samples]
+    parts = [torch.as_tensor(s, device="cpu") for s in samples]
     for part in parts:
         if part.shape[-1:] != (width,) and part.numel():
             what = "points have" if format == POINTS else "boxes have"
             raise ValueError(f"{what} {width} numbers each; a sample's are of the shape {tuple(part.shape)}")
     rows = [part.reshape(-1, width) for part in parts]
-    counts = torch.tensor([len(r) for r in rows])
-    moved = Coordinates(torch.cat(rows), format, numbers[torch.arange(len(rows)).repeat_interleave(counts)])
+    counts = torch.tensor([len(r) for r in rows], dtype=torch.int64, device="cpu")
+    moved = Coordinates(torch.cat(rows), format, numbers[torch.arange(len(rows), device="cpu").repeat_interleave(counts)])
     for move in moves:
         move.apply(moved)
     return moved, parts, counts.tolist()

@@ -19,7 +19,7 @@ from stoker.transforms import Mixing
 def _seed() -> int:
     """Returns a new seed, from torch's generator if torch is loaded, so that torch.manual_seed repeats the draws; else from the module random."""
     torch = sys.modules.get("torch")
-    return int(torch.randint(1 << 62, ()).item()) if torch is not None else random.getrandbits(62)
+    return int(torch.randint(1 << 62, (), device="cpu").item()) if torch is not None else random.getrandbits(62)
 
 
 def _array_of(image: Any, name: str) -> np.ndarray:

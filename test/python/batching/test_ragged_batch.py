@@ -284,6 +284,23 @@ def test_compact_lists_hold_the_masked_items(device):
     assert sb.get_compact_lists(torch.zeros(3, 4, dtype=torch.bool, device=device), [a])[0].shape == (3, 0)
 
 
+def test_batches_do_not_depend_on_the_defaults_of_torch(device):
+    samples = [torch.randn(n, 2, device=device) for n in (2, 0, 5)]
+    leaves = [sample.clone().requires_grad_() for sample in samples]
+    want = sb.combine_data(samples).tensor
+    try:
+        torch.set_default_device("meta")
+        torch.set_default_dtype(torch.float64)
+        made = [sb.combine_data(samples), sb.combine_data(leaves)]
+        empty = sb.RaggedBatch.Empty(3, 1, device)
+    finally:
+        torch.set_default_device(None)
+        torch.set_default_dtype(torch.float32)
+    for one in made:
+        assert torch.equal(one.tensor, want) and one.sample_sizes.tolist() == [2, 0, 5] and one.sample_sizes.device.type == device
+    assert empty.dtype == torch.float32 and empty.device.type == device
+
+
 def test_combined_samples_are_those_that_were_given(device):
     samples = [torch.randn(n, 2, device=device) for n in (2, 0, 5)]
     got = sb.combine_data(samples)

@@ -23,11 +23,13 @@ from stoker.tensors import TensorList, tensor_list
 
 def _from_sample(field: str, batch: _core.Batch, device: str | None, padded: Sequence[bool] | None, ids: Sequence[int] | None) -> Any:
     if field == "valid":
-        valid = torch.tensor([not p for p in padded] if padded is not None else [not batch.sample(i)[4] for i in range(len(batch))])
+        is_valid = [not p for p in padded] if padded is not None else [not batch.sample(i)[4] for i in range(len(batch))]
+        valid = torch.tensor(is_valid, dtype=torch.bool, device="cpu")
         # The copy to the batch's device starts from pinned memory, so that this thread does not wait for earlier work on the GPU.
         return valid if device is None else valid.pin_memory().to(device, non_blocking=True)
     if field == "index":
-        return torch.tensor(list(ids) if ids is not None else [batch.sample(i)[2] for i in range(len(batch))])
+        numbers = list(ids) if ids is not None else [batch.sample(i)[2] for i in range(len(batch))]
+        return torch.tensor(numbers, dtype=torch.int64, device="cpu")
     return [batch.sample(i)[3] for i in range(len(batch))]
 
 

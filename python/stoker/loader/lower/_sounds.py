@@ -75,7 +75,7 @@ def _fade(step: Any, sound: Sound) -> Sound:
         raise InvalidArgumentError("Loader: Fade needs sounds of one length: give Audio(rate=..., duration=...), or fade the batch")
     import torch
 
-    ramp = step(torch.ones(1, sound.frames))[0].numpy()
+    ramp = step(torch.ones(1, sound.frames, dtype=torch.float32, device="cpu"))[0].numpy()
     return replace(sound, node=sound.node * fn.constant(fdata=ramp.tolist(), shape=[1] * (sound.ndim - 1) + [sound.frames]))
 
 

@@ -245,10 +245,10 @@ def _sparse_coo(samples: list[torch.Tensor]) -> torch.Tensor:
     indices, values = [], []
     for i, sample in enumerate(samples):
         # The indices of all elements are made without nonzero(), which would wait for the GPU.
-        axes = [torch.full((1,), i, device=device), *(torch.arange(n, device=device) for n in sample.shape)]
+        axes = [torch.full((1,), i, dtype=torch.int64, device=device), *(torch.arange(n, device=device) for n in sample.shape)]
         indices.append(torch.stack([a.flatten() for a in torch.meshgrid(*axes, indexing="ij")]))
         values.append(sample.flatten())
-    return torch.sparse_coo_tensor(torch.cat(indices, 1), torch.cat(values), [len(samples), *extents])
+    return torch.sparse_coo_tensor(torch.cat(indices, 1), torch.cat(values), [len(samples), *extents], device=device)
 
 
 GenericIterator = DALIGenericIterator

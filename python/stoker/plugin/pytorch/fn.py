@@ -16,7 +16,7 @@ def _as_tensor(given: Given) -> torch.Tensor:
     """Returns a tensor over a sample's bytes."""
     data, dtype, shape = given
     kind = getattr(torch, dtype_name(DALIDataType(dtype)))
-    return torch.frombuffer(data, dtype=kind).reshape(shape) if data else torch.empty(shape, dtype=kind)
+    return torch.frombuffer(data, dtype=kind).reshape(shape) if data else torch.empty(shape, dtype=kind, device="cpu")
 
 
 def _on_gpu(device_id: int) -> Side:

@@ -118,7 +118,7 @@ class StructuredBatches(EpochIterator):
                 f"field '{name}': the samples of a batch differ in shape ({', '.join(map(str, shapes[:3]))}) beyond their first extent: PaddingToUniform pads "
                 "them, UnneededFieldRemover removes the field"
             )
-        sizes = torch.tensor([len(s) for s in samples])
+        sizes = torch.tensor([len(s) for s in samples], dtype=torch.int64, device="cpu")
         return self._ragged_batch(
             torch.nn.utils.rnn.pad_sequence(samples, batch_first=True), sample_sizes=sizes.to(samples[0].device, non_blocking=True)
         )
