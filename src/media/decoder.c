@@ -366,6 +366,8 @@ static enum stk_status send_packet(struct decoding *n, int32_t packet, int64_t f
 	enum stk_status s = stk__packet_read(&n->x->packets, n->in, packet, d->bytes, n->err);
 	const int64_t have = stk__clock_ns();
 	d->counters.read_ns += have - began;
+	if (!s && n->x->listed) /* otherwise the packets were checked when they were listed */
+		s = stk__packet_check(n->x->parameters->codec_id, d->bytes, (size_t)p->size, n->err);
 	if (s)
 		return s;
 	/* libavcodec often conceals missing bytes without an error. Then only the demuxer knows that the picture is not that of the encoder. */

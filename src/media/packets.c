@@ -123,6 +123,17 @@ static bool is_mpeg(enum AVCodecID id)
 	return id == AV_CODEC_ID_MPEG4 || id == AV_CODEC_ID_MPEG1VIDEO || id == AV_CODEC_ID_MPEG2VIDEO;
 }
 
+enum stk_status stk__packet_check(enum AVCodecID codec, const uint8_t *data, size_t size, struct stk_error *err)
+{
+	static const uint8_t picture[] = {0, 0, 1, 0xb6};
+	const uint8_t *first = codec == AV_CODEC_ID_MPEG4 && size ? memmem(data, size, picture, sizeof picture) : NULL;
+	if (!first || !memmem(first + 1, size - (size_t)(first + 1 - data), picture, sizeof picture))
+		return STK_OK;
+	return stk__fail(err, STK_UNSUPPORTED,
+		"the stream has packed B-frames: some of its packets hold two frames. Unpack them without loss: "
+		"`ffmpeg -i IN -c copy -bsf:v mpeg4_unpack_bframes OUT`");
+}
+
 /* Sets *picture to the packet's picture order count or, for MPEG, to the type of its picture (1: bidirectional); without a parser, to the packet's index.
  * Also marks the packet as a key packet if the parser says so. */
 static void parse(struct listing *l, const AVPacket *packet, struct stk_packet *out, int32_t *picture)
@@ -246,7 +257,8 @@ static enum stk_status add(struct listing *l, const AVPacket *found, struct stk_
 	if (!stk__container_blank(l->c)) {
 		packet->flags |= is_hidden(l, found) ? STK_PACKET_DROPPED : 0;
 		parse(l, found, packet, &l->picture[p->count]);
-		s = locate(l, packet, found, err);
+		s = stk__packet_check(l->parameters->codec_id, found->data, (size_t)found->size, err);
+		s = s ? s : locate(l, packet, found, err);
 	}
 	p->count += !s;
 	return s;

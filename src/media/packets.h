@@ -41,6 +41,10 @@ STK_MUST_USE enum stk_status stk__packets_read(struct stk_container *c, const st
 	const AVStream *stream, struct stk_packets *out, struct stk_error *err);
 void stk__packets_free(struct stk_packets *p);
 
+/* Returns STK_UNSUPPORTED if the packet holds two frames of MPEG-4: encoders of AVI files pack a frame that refers to a later one into the later one's packet.
+ * The frames then have one time and one number, so numbers would not say which frame is wanted. Call it where a packet's bytes are read first. */
+STK_MUST_USE enum stk_status stk__packet_check(enum AVCodecID codec, const uint8_t *data, size_t size, struct stk_error *err);
+
 /* Reads the bytes of the packet with index `packet`. `to` must have space for AV_INPUT_BUFFER_PADDING_SIZE bytes more than the packet, which are set to 0. */
 STK_MUST_USE enum stk_status stk__packet_read(
 	const struct stk_packets *p, const struct stk_media_input *in, int32_t packet, uint8_t *to, struct stk_error *err);

@@ -61,6 +61,21 @@ def test_reading_on_decodes_each_packet_once(clips, name, steps):
     assert decoder.counters["packets_decoded"] < 1.3 * len(want) + 30, decoder.counters
 
 
+@pytest.mark.parametrize("container", ["avi", "mp4"])
+def test_packed_frames_of_mpeg4_are_refused(tmp_path, container):
+    """Xvid packs two frames into one packet of an AVI file. An MP4 file lists its packets in the header, so their bytes are first read for decoding."""
+    packed, copy, unpacked = (tmp_path / name for name in ("packed.avi", f"copy.{container}", "unpacked.avi"))
+    if b"libxvid" not in videos.ffmpeg("-encoders"):
+        pytest.skip("this ffmpeg is without libxvid")
+    videos.ffmpeg("-f lavfi -i", videos.SOURCE.format(1), "-c:v libxvid -bf 2 -g 12", packed)
+    videos.ffmpeg("-i", packed, "-c copy", copy)
+    with pytest.raises(stoker.errors.UnsupportedError, match=r"packed B-frames.*mpeg4_unpack_bframes"):
+        opened(copy)[3]
+    videos.ffmpeg("-i", packed, "-c copy -bsf:v mpeg4_unpack_bframes", unpacked)
+    want = videos.frames(unpacked)
+    assert len(want) > 20 and np.array_equal(opened(unpacked)[:], want)
+
+
 def slices_of_hevc(path):
     """Returns type, temporal layer, and offset in the file of each slice in an MP4 file of HEVC."""
     words = ["ffprobe", "-v", "error", "-show_entries", "packet=pos,size", "-of", "json", str(path)]
