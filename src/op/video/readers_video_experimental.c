@@ -51,16 +51,17 @@ static const struct stk_arg_def readers_video_experimental_args[] = {
 		.offset = offsetof(struct readers_video_experimental, file_list_rounding),
 		.fallback = "\"start_down_end_up\"",
 		.choices = "start_down_end_up|start_up_end_down|all_up|all_down",
-		.doc = "How times between two frames are rounded."},
+		.doc = "How times and numbers between two frames are rounded."},
 	STK_ARG(struct readers_video_experimental, file_list_include_end, STK_ARG_BOOL, "true", STK_FREE, 0,
-		"The end frame belongs to the range."),
+		"The end frame belongs to the range, if start and end are seconds. If they are numbers of frames, it never does, as in DALI."),
 	{.name = "pad_mode",
 		.type = STK_ARG_STRING,
 		.offset = offsetof(struct readers_video_experimental, pad_mode),
 		.fallback = "\"none\"",
 		.choices = STK_CLIP_PADS,
-		.doc = "Clips that the end of the range cuts off: left out (none), or continued with fill_value (constant), the last frame (edge, repeat), or "
-		       "the range mirrored with its last frame (reflect_1001, symmetric) or without it (reflect_101, reflect)."},
+		.doc = "Clips for which fewer than sequence_length * stride frames of the range are left: left out (none), or the first of them continued with "
+		       "fill_value (constant), the last frame (edge, repeat), or the range mirrored with its last frame (reflect_1001, symmetric) or without it "
+		       "(reflect_101, reflect)."},
 	STK_ARG(struct readers_video_experimental, fill_value, STK_ARG_INTS, "[0]", (0, 255), STK_SCALAR_OK,
 		"Value of frames that pad_mode=\"constant\" adds: one, or one for each channel."),
 	STK_ARG(struct readers_video_experimental, uniform_sample, STK_ARG_BOOL, "false", STK_FREE, 0,
@@ -74,20 +75,23 @@ static const struct stk_arg_def readers_video_experimental_args[] = {
 static struct stk_reader_video video_of(const void *args)
 {
 	const struct readers_video_experimental *a = args;
+	const bool by_number = strcmp(a->file_list_format, "frames") == 0;
 	return (struct stk_reader_video){.files = {.root = a->file_root, .list = a->file_list, .names = a->filenames, .labels = a->labels},
 		.window =
 			{
 				.length = a->sequence_length,
 				.step = a->step,
 				.stride = a->stride,
+				.span = a->sequence_length * a->stride,
+				.one_padded = true,
 				.pad = stk__clip_pad(a->pad_mode),
 				.uniform = a->uniform_sample,
-				.by_number = strcmp(a->file_list_format, "frames") == 0,
+				.by_number = by_number,
 				.start_up = strcmp(a->file_list_rounding, "start_up_end_down") == 0 ||
 					    strcmp(a->file_list_rounding, "all_up") == 0,
 				.end_up = strcmp(a->file_list_rounding, "start_down_end_up") == 0 ||
 					  strcmp(a->file_list_rounding, "all_up") == 0,
-				.include_end = a->file_list_include_end,
+				.include_end = a->file_list_include_end && !by_number,
 			},
 		.style = {.dtype = STK_UINT8, .fill = a->fill_value},
 		.frame_num = a->enable_frame_num,

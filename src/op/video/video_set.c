@@ -77,6 +77,13 @@ static int32_t frame_at(const struct stk_video_index *x, double seconds, bool up
 	return up && stk__video_time(x, shown) < seconds - slack ? shown + 1 : shown;
 }
 
+/* Rounds a frame number of the list. Negative numbers count from the end of the video. */
+static double frame_number(double number, bool up, int32_t frames)
+{
+	const double rounded = up ? ceil(number) : floor(number);
+	return rounded < 0 ? rounded + frames : rounded;
+}
+
 /* Sets out->begin and out->end to the range of frames that a line of the list selects, by times or by frame numbers (negative ones count from the end), clipped
  * to the file. Without a range, selects the whole file. */
 static void find_range(const struct stk_video_set *s, const struct stk_video_list *ranges, int64_t line, struct stk_video_clip *out)
@@ -86,9 +93,9 @@ static void find_range(const struct stk_video_set *s, const struct stk_video_lis
 	const double *start = ranges->count ? &ranges->starts[line] : NULL, *end = ranges->count ? &ranges->ends[line] : NULL;
 	double first = 0, last = frames;
 	if (start && !isnan(*start))
-		first = !s->cut.by_number ? frame_at(x, *start, s->cut.start_up) : ceil(*start) < 0 ? ceil(*start) + frames : ceil(*start);
+		first = s->cut.by_number ? frame_number(*start, s->cut.start_up, frames) : frame_at(x, *start, s->cut.start_up);
 	if (end && !isnan(*end)) {
-		last = !s->cut.by_number ? frame_at(x, *end, s->cut.end_up) : floor(*end) < 0 ? floor(*end) + frames : floor(*end);
+		last = s->cut.by_number ? frame_number(*end, s->cut.end_up, frames) : frame_at(x, *end, s->cut.end_up);
 		last += s->cut.include_end;
 	}
 	out->begin = (int32_t)(first < 0 ? 0 : first > frames ? frames : first);
@@ -114,13 +121,14 @@ static enum stk_status add_clip(struct stk_video_set *s, struct stk_video_clip c
 static enum stk_status cut_file(struct stk_video_set *s, struct stk_video_clip range, struct stk_error *err)
 {
 	const struct stk_video_cut *c = &s->cut;
-	const int64_t span = (c->length - 1) * c->stride, step = c->step > 0 ? c->step : c->length * c->stride, before = s->count;
+	const int64_t step = c->step > 0 ? c->step : c->length * c->stride, before = s->count;
 	enum stk_status status = STK_OK;
 	for (int64_t first = range.begin; first < range.end && !status; first += step) {
+		const bool whole = first + c->span <= range.end;
 		range.first = (int32_t)first;
-		if (c->uniform || c->pad != STK_CLIP_NONE || first + span < range.end)
+		if (c->uniform || c->pad != STK_CLIP_NONE || whole)
 			status = add_clip(s, range, err);
-		if (c->uniform)
+		if (c->uniform || (c->one_padded && !whole))
 			break;
 	}
 	if (s->count == before && !status && s->skipped++ == 0) {

@@ -18,10 +18,12 @@ struct stk_video_cut {
 	/* length: number of frames in a clip; step: distance between the first frames of consecutive clips (0 or less: length * stride); stride: distance
 	 * between consecutive frames of a clip */
 	int64_t length, step, stride;
+	int64_t span;          /* number of frames of the range that a whole clip needs */
 	enum stk_clip_pad pad; /* STK_CLIP_NONE: only whole clips */
+	bool one_padded;       /* only the first of the clips that are not whole is padded; the others are left out */
 	bool uniform;          /* each range gives one clip: `length` frames, spread evenly over it; step, stride and pad are not used */
 	bool by_number;        /* ranges are frame numbers, not seconds; negative ones count from the end */
-	bool start_up, end_up; /* a start (end) between the times of two frames is rounded up to the later frame */
+	bool start_up, end_up; /* a start (end) between two frames is rounded up to the later frame */
 	bool include_end;      /* the end of a range in the list is its last frame, not the frame after it */
 };
 
