@@ -158,7 +158,7 @@ class _Transform(Opaque):
 
 
 class _Inner(Opaque):
-    """Replaces a Dataset that is an attribute of the user's Dataset. Its samples hold placeholders for images, or LazyImages where it does not transform
+    """Replaces an inner Dataset, one that the user's Dataset holds. Its samples hold placeholders for images, or LazyImages where it does not transform
     them. It gives the Dataset's length and attributes; all other uses raise NeedsPython."""
 
     __slots__ = ("_stoker_call", "_stoker_dataset", "_stoker_reader", "_stoker_targets")
