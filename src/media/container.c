@@ -292,7 +292,8 @@ static size_t page_size(const uint8_t *p, size_t left)
 static bool is_page(const uint8_t *p, size_t size)
 {
 	const uint32_t POLYNOMIAL = 0x04c11db7;
-	uint32_t table[256], crc = 0; /* The table has the remainder of each byte. Filling it takes less time than it saves for a page of 1 KB. */
+	uint32_t table[256],
+		crc = 0; /* The table has the remainder of each byte. Filling it takes less time than it saves for a page of 1 KB. */
 	for (uint32_t byte = 0; byte < 256; byte++) {
 		table[byte] = byte << 24;
 		for (int k = 0; k < 8; k++)

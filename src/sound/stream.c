@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sound/stream.h"
+#include "sound/stream_impl.h"
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "codec/bytes.h"
-#include "media/container.h"
 
 #include <math.h>
 #include <string.h>
@@ -13,53 +12,6 @@ enum { MP3_PREROLL = 32 }; /* number of packets: a frame refers to up to 511 byt
 
 struct stk_sound_library {
 	struct stk_ffmpeg f;
-};
-
-struct queued {
-	AVPacket *packet;
-	bool begins_link; /* the first packet of a stream that follows another one in the file ("chaining") */
-};
-
-/* Packets that were read and not sent to the decoder yet. Of an Ogg file they are the packets of one page and the first packet of the next page, since FFmpeg
- * may give wrong times to packets of a page if the page before them is missing. Of other files there is one packet. */
-struct packets {
-	struct queued *queue;
-	int count, capacity, next; /* next: index of the first packet that was not sent yet */
-	int ready;                 /* number of packets whose times are known to be right */
-	bool ended;
-	bool linking;       /* another stream has begun, and no packet with samples of it has been read yet */
-	int64_t first_page; /* offset of the first page with samples of the current stream */
-	int64_t due;        /* when the last packet ends, in units of the stream's time base; AV_NOPTS_VALUE: unknown */
-	int64_t offset;     /* added to all times, so that a chained stream's times continue those of the stream before it */
-};
-
-struct stk_sound_stream {
-	const struct stk_ffmpeg *f;
-	struct stk_media_input in;
-	struct stk_container *container;
-	AVStream *stream; /* belongs to the container */
-	AVCodecContext *context;
-	AVFrame *frame;
-	struct packets packets;
-	struct stk_sound_info info;
-	bool lenient;
-	int64_t limit; /* frames from this number on are padding that FFmpeg does not remove; INT64_MAX: no such frame is known */
-	/* For a truncated MP3 file, the number of frames of samples that its Xing or Info tag promises, with the encoder's padding; otherwise 0. */
-	int64_t tag_frames;
-	/* Times in units of the stream's time base. */
-	int64_t start;  /* of the first packet; 0 if it has none; AV_NOPTS_VALUE before it has been read */
-	int64_t origin; /* of the first frame of samples; AV_NOPTS_VALUE if frames have no times */
-	/* The state of decoding since the file was opened. */
-	bool pending;    /* `frame` holds samples that have not been passed on yet */
-	bool drained;    /* the decoder has received the end of the stream */
-	bool jumped;     /* packets were left out */
-	bool unplaced;   /* `at` follows from the time of the next frame, since packets before it were left out */
-	bool relinked;   /* the time of the next frame says nothing, since it is the first one of a chained stream */
-	int64_t at;      /* number of the next frame of samples, or of the first one in `frame` if `pending` */
-	int64_t shift;   /* number of samples by which frames of a chained stream are later than their times */
-	int64_t gap;     /* if `pending`: number of frames before `at` for which the file has no samples */
-	uint8_t *block;  /* memory for the interleaved samples of a planar `frame`, and for silence */
-	size_t capacity; /* size of `block` in bytes */
 };
 
 static enum stk_status no_memory(struct stk_error *err)
@@ -141,207 +93,18 @@ static enum stk_status open_file(struct stk_sound_stream *s, struct stk_error *e
 	return code < 0 ? stk__ffmpeg_fail(s->f, code, "the decoder does not start", err) : STK_OK;
 }
 
-/* ---- times ---- */
+/* ---- packets ---- */
 
 static double seconds(const struct stk_sound_stream *s)
 {
 	return s->info.rate ? (double)s->at / s->info.rate : 0;
 }
 
-/* Returns how many seconds `time`, in units of the stream's time base, is after the first frame of samples. */
-static double seconds_at(const struct stk_sound_stream *s, int64_t time)
-{
-	const AVRational tb = s->stream->time_base;
-	return ((double)time - (double)(s->origin == AV_NOPTS_VALUE ? s->start : s->origin)) * tb.num / tb.den;
-}
-
 /* Returns the number of the sample at `time`. Sample 0 is the first one after the encoder's delay. */
 static int64_t sample_number(const struct stk_sound_stream *s, int64_t time)
 {
-	const double number = round(seconds_at(s, time) * s->info.rate), most = 0x1p52;
+	const double number = round(stk__stream_seconds_at(s, time) * s->info.rate), most = 0x1p52;
 	return (int64_t)(number < -most ? -most : number > most ? most : number);
-}
-
-/* Returns the number of samples by which a time may be too late although no packet is missing before it: recorders write times that vary by some
- * milliseconds, and containers round times. */
-static int64_t inaccuracy(const struct stk_sound_stream *s)
-{
-	/* FFmpeg's time of a short block of Vorbis after a long one is late by up to a quarter of the difference of their sizes. */
-	enum { VORBIS = 2048 };
-	const AVRational tb = s->stream->time_base;
-	const int32_t rate = s->info.rate ? s->info.rate : s->stream->codecpar->sample_rate;
-	const int64_t least = s->stream->codecpar->codec_id == AV_CODEC_ID_VORBIS ? VORBIS : rate / 100;
-	const int64_t ticks = (int64_t)ceil(2.0 * tb.num * rate / tb.den);
-	return least > ticks ? least : ticks;
-}
-
-static bool is_ogg(const struct stk_sound_stream *s)
-{
-	return strcmp(stk__container_format(s->container)->iformat->name, "ogg") == 0;
-}
-
-static enum stk_status refuse_gap(double from, double to, struct stk_error *err)
-{
-	return stk__fail(err, STK_CORRUPT,
-		"the sound is damaged: samples are missing from %.3f s to %.3f s. strict=False puts silence in their place", from, to);
-}
-
-/* ---- packets ---- */
-
-/* Returns a slot of the queue for another packet, after the packets that are in it. Returns NULL if memory runs out. */
-static struct queued *add_slot(struct packets *p, const struct stk_ffmpeg *f)
-{
-	if (p->count == p->capacity) {
-		const int capacity = 2 * p->capacity + 1;
-		struct queued *queue = stk__realloc(p->queue, (size_t)capacity * sizeof *queue);
-		if (!queue)
-			return NULL;
-		p->queue = queue;
-		for (; p->capacity < capacity; p->capacity++) {
-			queue[p->capacity] = (struct queued){.packet = f->av_packet_alloc()};
-			if (!queue[p->capacity].packet)
-				return NULL;
-		}
-	}
-	return &p->queue[p->count];
-}
-
-/* Offsets in the header of an Ogg page. */
-enum { PAGE_POSITION = 6, PAGE_SERIAL = 14, PAGE_NUMBER = 18, PAGE_SEGMENTS = 26, PAGE_HEAD = 27 };
-
-/* Reads the header of the Ogg page at `at`. Returns false if no page is there. */
-static bool read_page(const struct stk_sound_stream *s, int64_t at, uint8_t head[PAGE_HEAD])
-{
-	return at >= 0 && at <= s->in.size - PAGE_HEAD && !stk__media_read(&s->in, at, head, PAGE_HEAD, NULL) &&
-	       memcmp(head, "OggS", 4) == 0;
-}
-
-/* Returns whether the packet begins another stream than the packet before it: its page has another serial number, or pages are numbered from the start again. */
-static bool is_chained(const struct stk_sound_stream *s, const AVPacket *before, const AVPacket *packet)
-{
-	uint8_t a[PAGE_HEAD], b[PAGE_HEAD];
-	return before->pos != packet->pos && read_page(s, before->pos, a) && read_page(s, packet->pos, b) &&
-	       (memcmp(a + PAGE_SERIAL, b + PAGE_SERIAL, 4) != 0 || stk__get32(b + PAGE_NUMBER, true) <= stk__get32(a + PAGE_NUMBER, true));
-}
-
-/* Returns whether the packet is in a page without samples, at the beginning of a stream. */
-static bool is_header(const struct stk_sound_stream *s, const AVPacket *packet)
-{
-	uint8_t head[PAGE_HEAD];
-	return read_page(s, packet->pos, head) && stk__get64(head + PAGE_POSITION, true) == 0;
-}
-
-/* Returns whether a page with samples of the same stream lies before the file's first packet, so that FFmpeg has dropped it. */
-static bool lacks_begin(const struct stk_sound_stream *s, const AVPacket *packet)
-{
-	uint8_t head[PAGE_HEAD], own[PAGE_HEAD], sizes[255];
-	if (!read_page(s, packet->pos, own))
-		return false;
-	for (int64_t at = 0; at < packet->pos;) {
-		if (!read_page(s, at, head))
-			return true;
-		if (memcmp(head + PAGE_SERIAL, own + PAGE_SERIAL, 4) == 0 && (int64_t)stk__get64(head + PAGE_POSITION, true) > 0)
-			return true;
-		const size_t n = head[PAGE_SEGMENTS];
-		if (at > s->in.size - PAGE_HEAD - (int64_t)n || stk__media_read(&s->in, at + PAGE_HEAD, sizes, n, NULL))
-			return true;
-		at += PAGE_HEAD + (int64_t)n;
-		for (size_t i = 0; i < n; i++)
-			at += sizes[i];
-	}
-	return false;
-}
-
-/* Compares the time of the packet that was added last with the end of the packet before it. If another stream begins, makes the times continue. If packets
- * are missing, moves the packets between the hole and this one, whose times FFmpeg has counted from the packet before the hole. Fails if packets are missing,
- * unless the stream is lenient. */
-static enum stk_status check_time(struct stk_sound_stream *s, struct stk_error *err)
-{
-	const int64_t most = (int64_t)1 << 48;
-	struct packets *p = &s->packets;
-	AVPacket *packet = p->queue[p->count - 1].packet, *before = p->count > 1 ? p->queue[p->count - 2].packet : NULL;
-	const bool timed = packet->pts >= -most && packet->pts <= most && packet->duration > 0 && packet->duration <= most &&
-			   p->offset >= -most && p->offset <= most;
-	packet->pts += timed ? p->offset : 0;
-	if (!before)
-		p->first_page = packet->pos;
-	if (!before && timed && !s->lenient && packet->pts > inaccuracy(s) && lacks_begin(s, packet))
-		return refuse_gap(0, (double)packet->pts * s->stream->time_base.num / s->stream->time_base.den, err);
-	const int64_t missing = before && timed && p->due != AV_NOPTS_VALUE ? packet->pts - p->due : 0;
-	p->linking |= before && (missing || !timed) && is_chained(s, before, packet);
-	if (p->linking && is_header(s, packet))
-		return STK_OK;
-	if (!timed) {
-		p->due = AV_NOPTS_VALUE;
-		return STK_OK;
-	}
-	bool moves = p->linking; /* the time says nothing about a gap, so it is made to continue */
-	if (p->linking) {
-		p->linking = false;
-		p->queue[p->count - 1].begins_link = true;
-		p->first_page = packet->pos;
-	} else if (missing > inaccuracy(s) || (missing > packet->duration / 2 && s->stream->codecpar->codec_id != AV_CODEC_ID_VORBIS)) {
-		/* FFmpeg may count the packets of a stream's first page from 0, and take the times of later ones from the file. */
-		moves = before->pos == p->first_page && !(!s->lenient && p->offset == 0 && lacks_begin(s, before));
-		int first = p->count - 1;
-		while (first > p->next && p->queue[first - 1].packet->pos == before->pos)
-			first--;
-		const int64_t from = first < p->count - 1 ? p->queue[first].packet->pts : p->due;
-		if (!moves && !s->lenient)
-			return refuse_gap(seconds_at(s, from), seconds_at(s, from + missing), err);
-		for (int i = first; !moves && i < p->count - 1; i++)
-			p->queue[i].packet->pts += missing;
-	}
-	if (moves) {
-		p->offset -= missing;
-		packet->pts -= missing;
-	}
-	if (p->due == AV_NOPTS_VALUE || p->due < packet->pts + packet->duration)
-		p->due = packet->pts + packet->duration;
-	return STK_OK;
-}
-
-/* Reads packets until one is ready to be sent. STK_END: there are no more packets. */
-static enum stk_status read_packets(struct stk_sound_stream *s, struct stk_error *err)
-{
-	enum { MOST = 1024 }; /* more packets than an Ogg page can hold */
-	struct packets *p = &s->packets;
-	const bool ogg = is_ogg(s);
-	while (p->ready == 0) {
-		if (p->next > 0) { /* at most one packet is left, which is the first one of a page */
-			const struct queued sent = p->queue[0];
-			if (p->next < p->count) {
-				p->queue[0] = p->queue[p->next];
-				p->queue[p->next] = sent;
-			}
-			p->count -= p->next;
-			p->next = 0;
-		}
-		if (p->ended)
-			return STK_END;
-		struct queued *slot = add_slot(p, s->f);
-		if (!slot)
-			return no_memory(err);
-		slot->begins_link = false;
-		enum stk_status status = stk__container_next(s->container, slot->packet, err);
-		if (status == STK_END) {
-			p->ended = true;
-			p->ready = p->count;
-			continue;
-		}
-		if (status)
-			return status;
-		p->count++;
-		if (s->start == AV_NOPTS_VALUE)
-			s->start = slot->packet->pts == AV_NOPTS_VALUE ? 0 : slot->packet->pts;
-		if (ogg && (status = check_time(s, err)))
-			return status;
-		if (!ogg)
-			p->ready = 1;
-		else if (p->count > 1 && (slot->packet->pos != p->queue[p->count - 2].packet->pos || p->count == MOST))
-			p->ready = p->count - 1;
-	}
-	return STK_OK;
 }
 
 /* Returns the number of packets before a window that must be decoded to make its samples exact; -1: all packets. */
@@ -379,10 +142,10 @@ static enum stk_status note_damage(const struct stk_sound_stream *s, int64_t fir
 static enum stk_status send_packet(struct stk_sound_stream *s, int64_t first, struct stk_error *err)
 {
 	const int preroll_packets = s->info.rate ? preroll(s) : -1;
-	struct packets *p = &s->packets;
-	const struct queued *next;
+	struct stk_stream_packets *p = &s->packets;
+	const struct stk_stream_packet *next;
 	for (;; s->f->av_packet_unref(next->packet)) {
-		enum stk_status status = read_packets(s, err);
+		enum stk_status status = stk__stream_read_packets(s, err);
 		if (status == STK_END) {
 			s->drained = true;
 			s->f->avcodec_send_packet(s->context, NULL);
@@ -440,7 +203,7 @@ static bool is_wrong(const struct stk_sound_stream *s, int64_t gap)
 		end = (double)s->stream->duration * tb.num / tb.den;
 	else if (f->duration_estimation_method != AVFMT_DURATION_FROM_BITRATE && f->duration > 0)
 		end = (double)f->duration / AV_TIME_BASE;
-	return gap > (int64_t)3600 * s->info.rate || seconds_at(s, s->frame->pts) > end + SLACK;
+	return gap > (int64_t)3600 * s->info.rate || stk__stream_seconds_at(s, s->frame->pts) > end + SLACK;
 }
 
 /* Sets s->at to the number of the first sample in s->frame, and s->gap to the number of samples that are missing before it. first: the window's first frame.
@@ -452,7 +215,7 @@ static enum stk_status place_frame(struct stk_sound_stream *s, int64_t first, st
 	if (s->origin == AV_NOPTS_VALUE || f->pts == AV_NOPTS_VALUE)
 		return STK_OK;
 	const int64_t number = sample_number(s, f->pts) + s->shift, expected = s->unplaced ? first : s->at, gap = number - expected;
-	const bool fits = s->unplaced ? gap <= 0 : gap <= inaccuracy(s);
+	const bool fits = s->unplaced ? gap <= 0 : gap <= stk__stream_inaccuracy(s);
 	if (s->relinked)
 		s->shift -= gap;
 	else if (fits && s->unplaced)
