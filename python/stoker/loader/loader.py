@@ -650,10 +650,8 @@ class Loader(metaclass=BriefHelp):
         return None
 
     def set_epoch(self, epoch: int) -> None:
-        """Sets the epoch of the next iteration, which begins at the epoch's start.
-        Loops need not call it. For the epoch of a state that was just loaded, it
-        does nothing: the iteration continues from the state.
-        """
+        """Sets the epoch of the next iteration. Loops need not call it."""
+        # Does nothing for the epoch of a state that was just loaded: the next iteration continues from the state.
         epoch = _numbers.whole("set_epoch: an epoch", epoch, 0, MOST_EPOCHS - 1)
         if epoch == self.epoch and not self._run.has_begun:
             return
