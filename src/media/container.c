@@ -27,6 +27,7 @@ struct stk_container {
 	int64_t packets;
 	int stream;
 	bool blank;
+	bool overfull;          /* the header lists far more bytes of packets than the file has */
 	enum stk_status status; /* status of the last failed read; FFmpeg's error codes cannot express it */
 	struct stk_error *err;  /* the caller's error, which the current call sets; may be NULL */
 };
@@ -104,9 +105,34 @@ static void expect(const struct stk_container *c, int64_t offset, int64_t n)
 		c->in->expect(c->in->user, offset, n);
 }
 
+/* Returns whether a box at a depth of `path`, between `at` and `end`, is a table with one size for all packets (stsz) that adds up to far more than the file's
+ * size. Such a table has a few bytes, but FFmpeg would make a list of all its packets. Other tables have an entry for each packet. */
+static bool lists_too_much(const struct stk_container *c, int64_t at, int64_t end, int depth)
+{
+	enum { MOST_BOXES = 1000, HEAD = 8, TABLE = 20 };
+	static const char *const path[] = {"trak", "mdia", "minf", "stbl", "stsz"};
+	for (int i = 0; i < MOST_BOXES && end - at >= HEAD; i++) {
+		uint8_t head[TABLE] = {0};
+		const size_t n = end - at < TABLE ? (size_t)(end - at) : TABLE;
+		if (stk__media_read(c->in, at, head, n, NULL))
+			return false;
+		int64_t size = (int64_t)big_endian(head, 4);
+		if (size < HEAD || size > end - at)
+			size = end - at;
+		if (is_box(head, path[depth])) {
+			const uint64_t bytes = big_endian(head + 12, 4) * big_endian(head + 16, 4);
+			if (depth == 4 ? bytes / STK_MEDIA_MOST_TIMES > (uint64_t)c->in->size
+				       : lists_too_much(c, at + HEAD, at + size, depth + 1))
+				return true;
+		}
+		at += size;
+	}
+	return false;
+}
+
 /* Returns whether the file consists of MP4 boxes without fragments (moof), so that its moov box lists all packets; false if in doubt. Also announces to the
  * input that the moov box, and the bytes after each mdat box, where the moov box often is, will be read. */
-static bool is_listed(const struct stk_container *c)
+static bool is_listed(struct stk_container *c)
 {
 	enum { MOST_BOXES = 1000, LAST = 16 << 20, SLACK = 4096 };
 	int64_t at = 0;
@@ -126,8 +152,10 @@ static bool is_listed(const struct stk_container *c)
 			return true;
 		if (size < 8 || size > INT64_MAX / 2)
 			return false;
-		if (is_box(head, "moov"))
+		if (is_box(head, "moov")) {
 			expect(c, at, (int64_t)size + SLACK);
+			c->overfull |= lists_too_much(c, at + 8, (int64_t)size < c->in->size - at ? at + (int64_t)size : c->in->size, 0);
+		}
 		at += (int64_t)size;
 		if (is_box(head, "mdat")) /* the moov box probably follows */
 			expect(c, at, LAST);
@@ -178,6 +206,9 @@ static enum stk_status open_format(struct stk_container *c, struct stk_error *er
 		return stk__fail(err, STK_NO_MEMORY, "out of memory to open a video");
 	c->format->format_whitelist = memcpy(formats, FORMATS, n);
 	const bool listed = is_listed(c);
+	if (c->overfull)
+		return stk__fail(err, STK_LIMIT, "the header lists packets of more than %d times the file's size: it is damaged",
+			STK_MEDIA_MOST_TIMES);
 	int code = c->f->avformat_open_input(&c->format, NULL, NULL, NULL);
 	if (code == AVERROR(ENOMEM) && !c->status) /* the file asks for too much memory: STK_NO_MEMORY would end the pipeline */
 		return stk__fail(err, STK_LIMIT, "the file has more than %d streams, or its header asks for more memory than there is",

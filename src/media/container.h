@@ -11,12 +11,14 @@
 enum {
 	STK_MEDIA_MOST_STREAMS = 256,
 	STK_MEDIA_MOST_PACKETS = 1 << 26, /* maximum number of packets of one stream */
+	STK_MEDIA_MOST_TIMES =
+		64, /* maximum total size of the packets that a header lists, as a multiple of the file's size: edit lists may repeat packets */
 };
 
 struct stk_container;
 
 /* Reads the file's headers. `f` and `in` must outlive the container. STK_CORRUPT, STK_UNSUPPORTED: the message says why. STK_LIMIT: the file has more than
- * STK_MEDIA_MOST_STREAMS streams, its header asks for too much memory, or reading it would not end, because its structure refers back to itself. */
+ * STK_MEDIA_MOST_STREAMS streams, its header lists impossibly many packets, its header asks for too much memory, or reading it would not end, because its structure refers back to itself. */
 STK_MUST_USE enum stk_status stk__container_open(
 	const struct stk_ffmpeg *f, const struct stk_media_input *in, struct stk_container **out, struct stk_error *err);
 void stk__container_close(struct stk_container *c); /* accepts NULL */

@@ -22,6 +22,7 @@ struct stk_media_input {
 	/* Called between reads; if it returns true, reading ends with STK_CANCELLED. May be NULL. */
 	bool (*interrupted)(void *user);
 	void *interrupted_user;
+	size_t memory; /* maximum size in bytes of the list of a video's packets; 0: no limit */
 };
 
 /* Reads n bytes. STK_CORRUPT if the file ends before that. */

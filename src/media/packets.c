@@ -23,6 +23,7 @@ struct listing {
 	/* [packet]: the number that parse() gives its picture; for MPEG, order_mpeg replaces it by the picture's position in the order of presentation. */
 	int32_t *picture;
 	int64_t *dts;
+	int64_t bytes;    /* total size of the packets so far */
 	uint8_t *compare; /* memory for bytes of the file that are compared with the bytes of a packet */
 	size_t compare_capacity;
 	bool untimed;
@@ -38,8 +39,14 @@ static enum stk_status no_memory(struct stk_error *err)
 static enum stk_status grow(struct listing *l, struct stk_error *err)
 {
 	struct stk_packets *p = l->out;
+	const size_t each = sizeof *p->v + sizeof *l->picture + sizeof *l->dts;
 	if (p->count < p->capacity)
 		return STK_OK;
+	if (l->in->memory && (size_t)p->count * each + p->kept_size > l->in->memory)
+		return stk__fail(err, STK_LIMIT,
+			"the list of its packets takes more than the %zu bytes that memory_limit leaves for it; raise that, or leave such samples out "
+			"(on_error=\"skip\")",
+			l->in->memory);
 	const int32_t capacity = p->capacity ? 2 * p->capacity : 256;
 	struct stk_packet *v = stk__realloc(p->v, (size_t)capacity * sizeof *v);
 	p->v = v ? v : p->v;
@@ -228,6 +235,10 @@ static enum stk_status add(struct listing *l, const AVPacket *found, struct stk_
 	enum stk_status s = grow(l, err);
 	if (s)
 		return s;
+	l->bytes += found->size;
+	if (stk__container_blank(l->c) && l->bytes / STK_MEDIA_MOST_TIMES > l->in->size)
+		return stk__fail(err, STK_LIMIT, "the header lists packets of more than %d times the file's size: it is damaged",
+			STK_MEDIA_MOST_TIMES);
 	if (is_encrypted(found))
 		return stk__fail(err, STK_UNSUPPORTED, "the stream is encrypted (DRM): it cannot be decoded without its key");
 	if (!is_time(found->pts) || !is_time(found->dts))
@@ -345,12 +356,15 @@ static void prepare_parser(struct listing *l)
 
 static enum stk_status read_all(struct listing *l, struct stk_error *err)
 {
+	enum { CHECK = 4096 };
 	AVPacket *packet = l->f->av_packet_alloc();
 	if (!packet)
 		return no_memory(err);
 	enum stk_status s;
 	while (!(s = stk__container_next(l->c, packet, err))) {
-		s = add(l, packet, err);
+		s = l->out->count % CHECK == 0 ? stk__media_check(l->in, err)
+					       : STK_OK; /* reads also check, but a header that was read gives packets without them */
+		s = s ? s : add(l, packet, err);
 		l->f->av_packet_unref(packet);
 		if (s)
 			break;

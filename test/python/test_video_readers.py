@@ -8,6 +8,7 @@ import contextlib
 import http.client
 import os
 import shutil
+import struct
 import urllib.request
 
 import numpy as np
@@ -370,6 +371,37 @@ def test_a_replaced_video_is_decoded_with_its_own_index(tmp_path):
         assert np.array(frame[0]).item() == 2
         np.testing.assert_array_equal(np.array(clip[0])[0], whole[2].numpy())
     assert len(pipe.bad_samples()) == 1
+
+
+def with_equal_packets(path, count):
+    """Returns the bytes of an MP4 file, changed so that its header lists `count` packets of one byte each."""
+    data = bytearray(path.read_bytes())
+    for name, values in ((b"stsz", (1, count)), (b"stts", (1, count)), (b"stsc", (1, 1, count, 1)), (b"stco", (1,))):
+        struct.pack_into(f">{len(values)}I", data, data.find(name) + 8, *values)
+    for name in (b"stss", b"ctts", b"edts"):
+        at = data.find(name)
+        if at > 0:
+            data[at : at + 4] = b"free"
+    return np.frombuffer(bytes(data), np.uint8)
+
+
+def test_a_header_cannot_take_memory_beyond_the_limit(tmp_path):
+    """A table of a few bytes can state any number of packets. A list of impossibly many is refused, and one of very many if memory_limit does not have room."""
+    path = tmp_path / "short.mp4"
+    videos.ffmpeg("-f lavfi -i testsrc2=size=128x96:rate=25:duration=0.4 -c:v libx264 -bf 0", path)
+
+    def refuse(count, message):
+        data = with_equal_packets(path, count)
+
+        @pipeline_def(batch_size=1, num_threads=1, device_id=None, memory_limit=1 << 20)
+        def define():
+            return fn.decoders.video(fn.external_source(source=lambda info: data, batch=False), sequence_length=1)
+
+        with pytest.raises(stoker.StokerError, match=message):
+            define().run()
+
+    refuse(20_000_000, "the header lists packets of more than 64 times the file's size")
+    refuse(60 * path.stat().st_size, "the list of its packets takes more than .* that memory_limit leaves")
 
 
 def test_a_damaged_clip_follows_on_error(clips, tmp_path):

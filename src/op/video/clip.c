@@ -53,6 +53,11 @@ static enum stk_status find_tool(const struct stk_call *call, struct stk_video_t
 	return tools->video->decoder ? STK_OK : stk__video_decoder_create(&limits, &tools->video->decoder, err);
 }
 
+static bool is_cancelled(void *cancel)
+{
+	return stk__cancelled(cancel);
+}
+
 enum stk_status stk__clip_index(
 	const struct stk_call *call, const uint8_t *data, size_t size, const struct stk_video_index **out, struct stk_error *err)
 {
@@ -61,7 +66,12 @@ enum stk_status stk__clip_index(
 	if (s)
 		return s;
 	if (!t->index || t->data != data || t->size != size) {
-		const struct stk_media_input in = {.size = (int64_t)size, .data = data};
+		const size_t left = stk__arena_left(call->tools->arena);
+		const struct stk_media_input in = {.size = (int64_t)size,
+			.data = data,
+			.interrupted = is_cancelled,
+			.interrupted_user = (void *)call->tools->cancel,
+			.memory = left < SIZE_MAX ? left + 1 : 0};
 		drop_index(t);
 		if ((s = stk__video_index_create(&in, -1, &t->index, err)))
 			return s;
