@@ -208,18 +208,44 @@ static bool note_slice(void *user, const uint8_t *unit, size_t size)
 	return n->seen = true; /* true ends the search: other slices of the picture have the same type */
 }
 
-bool stk__annex_b_unneeded(struct stk_annex_b *a, const uint8_t *packet, size_t size)
+/* Calls `on_unit` for each unit of a packet in the stream's own format, until it returns true. */
+static void each_unit_of(const struct stk_annex_b *a, const uint8_t *packet, size_t size,
+	bool (*on_unit)(void *user, const uint8_t *unit, size_t size), void *user)
 {
-	struct needs n = {a, false, false};
 	struct reader r = {packet, size, false};
 	if (!a->length)
-		stk__annex_b_each_unit(packet, size, note_slice, &n);
+		stk__annex_b_each_unit(packet, size, on_unit, user);
 	while (a->length && r.left) {
 		const uint32_t unit = read_bits(&r, a->length);
-		if (unit > r.left || (unit > 0 && note_slice(&n, r.at, unit)))
+		if (unit > r.left || (unit > 0 && on_unit(user, r.at, unit)))
 			break;
 		r.at += unit;
 		r.left -= unit;
 	}
+}
+
+bool stk__annex_b_unneeded(struct stk_annex_b *a, const uint8_t *packet, size_t size)
+{
+	struct needs n = {a, false, false};
+	each_unit_of(a, packet, size, note_slice, &n);
 	return n.seen && !n.needed;
+}
+
+/* Sets the int at `user` to the type of the unit, if it is a slice of HEVC, and returns whether it is one. */
+static bool find_slice(void *user, const uint8_t *unit, size_t size)
+{
+	enum { HEVC_SLICES = 32 };
+	const int type = unit[0] >> 1 & 63;
+	(void)size;
+	if (type < HEVC_SLICES)
+		*(int *)user = type;
+	return type < HEVC_SLICES;
+}
+
+bool stk__annex_b_begins(const struct stk_annex_b *a, const uint8_t *packet, size_t size)
+{
+	enum { FIRST_IRAP = 16, LAST_IRAP = 23 };
+	int type = FIRST_IRAP;
+	each_unit_of(a, packet, size, find_slice, &type);
+	return type >= FIRST_IRAP && type <= LAST_IRAP;
 }

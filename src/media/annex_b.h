@@ -40,5 +40,7 @@ bool stk__annex_b_each_unit(const uint8_t *at, size_t size, bool (*on_unit)(void
 /* Returns whether no other picture refers to the picture of a packet, so that the packet can be skipped if its picture is not wanted. packet: as the stream
  * stores it. Adds the packet's own parameter sets to a->layers, so call it for every key packet of HEVC. */
 bool stk__annex_b_unneeded(struct stk_annex_b *a, const uint8_t *packet, size_t size);
+/* Returns whether decoding can begin at a packet of HEVC: its first slice is of a random access picture (IRAP), or it has no slice. packet: as above. */
+bool stk__annex_b_begins(const struct stk_annex_b *a, const uint8_t *packet, size_t size);
 
 #endif

@@ -4,6 +4,7 @@
 #include "media/annex_b.h"
 #include "media/colour.h"
 #include "media/index.h"
+#include "media/start.h"
 
 #include "base/clock.h"
 #include "base/cpu.h"
@@ -45,6 +46,8 @@ struct decoding {
 	bool *written;
 	int32_t damaged; /* index of the first packet that libavcodec refused or the demuxer found incomplete, or -1 */
 	int code;        /* libavcodec's error code for that packet */
+	bool anywhere;   /* decoding begins also at a packet that is none to begin at */
+	bool misled;     /* decoding could not begin at the packet that the file names */
 	bool ahead;      /* packets after those that the frames need may be sent, too, so that the next call can continue */
 	struct stk_error *err;
 };
@@ -375,7 +378,10 @@ static enum stk_status send_packet(struct decoding *n, int32_t packet, int64_t f
 		n->damaged = packet;
 		n->code = AVERROR_INVALIDDATA;
 	}
-	if (leave_out(d, n->x->parameters, p, wanted))
+	const bool known = d->reads_units || n->x->parameters->codec_id != AV_CODEC_ID_HEVC;
+	n->misled = packet == d->first && known && !n->anywhere &&
+		    !stk__packet_begins(n->x->parameters->codec_id, &d->units, d->bytes, (size_t)p->size);
+	if (n->misled || leave_out(d, n->x->parameters, p, wanted))
 		return STK_OK;
 	d->packet->data = d->bytes;
 	d->packet->size = p->size;
@@ -420,7 +426,7 @@ static enum stk_status send_up_to(struct decoding *n, int32_t last)
 {
 	struct stk_video_decoder *d = n->d;
 	const struct stk_video_index *x = n->x;
-	while (d->next <= last && n->done < n->count) {
+	while (d->next <= last && n->done < n->count && !n->misled) {
 		const int32_t packet = d->next++;
 		if (stk__cancelled(n->wanted->cancel))
 			return stk__fail(n->err, STK_CANCELLED, "cancelled");
@@ -454,12 +460,13 @@ static enum stk_status decode_from(struct decoding *n, int32_t first, int32_t la
 	struct stk_video_decoder *d = n->d;
 	const struct stk_video_index *x = n->x;
 	n->damaged = -1;
+	n->misled = false;
 	/* Continues from the last call, which is cheaper than a new start, if packet `first` has been sent and libavcodec has not returned a wanted frame yet. */
 	const bool on = d->index == x && d->first <= first && d->next > first && d->latest < n->frames[0];
 	enum stk_status s = on ? STK_OK : begin_at(d, x, first, n->err);
 	if (!s)
 		s = send_up_to(n, last);
-	if (!s && n->ahead) {
+	if (!s && n->ahead && !n->misled) {
 		const int32_t more =
 			x->packets.count - 1 - last < 2 * x->packets.reorder + 2 ? x->packets.count - 1 : last + 2 * x->packets.reorder + 2;
 		int32_t last_complete =
@@ -468,9 +475,9 @@ static enum stk_status decode_from(struct decoding *n, int32_t first, int32_t la
 			last_complete++;
 		s = send_up_to(n, last_complete);
 	}
-	if (!s && n->done < n->count)
+	if (!s && n->done < n->count && !n->misled)
 		s = drain(n);
-	if (s || !n->ahead)
+	if (s || !n->ahead || n->misled)
 		d->index = NULL;
 	return s;
 }
@@ -497,27 +504,54 @@ static enum stk_status refuse_missing(const struct decoding *n)
 	else if (n->damaged >= 0) {
 		n->d->f.av_strerror(n->code, code, sizeof code);
 		snprintf(why, sizeof why, "%s is damaged (%s)", name, code);
-	} else
+	} else if (n->misled)
+		snprintf(why, sizeof why, "the file marks packets as key frames that are none, and no key frame was found before %s", name);
+	else
 		snprintf(why, sizeof why, "%s gives no whole picture: it is damaged, or refers to frames that are missing", name);
 	return refuse_frame(n, n->frames[k], STK_CORRUPT, why);
 }
 
-/* Decodes the segment. If no packet is damaged but libavcodec does not return a wanted frame, decodes again from 1, then 3, 7 and 15 key packets
- * earlier: some streams mark packets as key packets from which not all later frames can be decoded. */
+/* Decodes the segment from key packet *key of the table, or from the one before it if the packet is none at which decoding can begin, and so on. If there is
+ * none among MOST_KEYS, a lenient decoder begins at the last one tried. */
+static enum stk_status decode_from_key(struct decoding *n, int32_t *key, int32_t last)
+{
+	enum { MOST_KEYS = 1000 };
+	const int32_t *keys = n->x->table.keys;
+	enum stk_status s = decode_from(n, *key < 0 ? 0 : keys[*key], last);
+	for (int32_t i = 0; !s && n->misled && i<MOST_KEYS && * key> 0; i++)
+		s = decode_from(n, keys[--*key], last);
+	if (!s && n->misled && n->d->limits.lenient) {
+		n->anywhere = true;
+		s = decode_from(n, *key < 0 ? 0 : keys[*key], last);
+		n->anywhere = false;
+	}
+	return s;
+}
+
+/* Returns whether the only fault so far is that libavcodec refused the packet at which decoding began. */
+static bool refused_start(const struct decoding *n)
+{
+	return n->damaged == n->d->first && !(n->x->packets.v[n->damaged].flags & STK_PACKET_DAMAGED);
+}
+
+/* Decodes the segment. If no packet is damaged but libavcodec refuses the first packet or does not return a wanted frame, decodes again from 1, then 3, 7 and
+ * 15 key packets earlier: some streams mark packets as key packets from which not all later frames can be decoded. */
 static enum stk_status decode_segment(struct decoding *n, const struct stk_segment *segment)
 {
 	enum { MOST_BACK = 8 };
 	const struct stk_frame_table *t = &n->x->table;
 	int32_t key = stk__plan_key(t, n->frames[0]);
-	enum stk_status s = decode_from(n, segment->first, segment->last);
-	for (int32_t back = 1; !s && n->done < n->count && n->damaged < 0 && key > 0 && back <= MOST_BACK; back *= 2) {
+	enum stk_status s = decode_from_key(n, &key, segment->last);
+	for (int32_t back = 1;
+		!s && n->done < n->count && (n->damaged < 0 || refused_start(n)) && !n->misled && key > 0 && back <= MOST_BACK; back *= 2) {
 		key = key > back ? key - back : 0;
-		s = decode_from(n, t->keys[key], segment->last);
+		s = decode_from_key(n, &key, segment->last);
 	}
 	if (!s && n->done < n->count && n->ahead && n->damaged > segment->last) {
 		/* The frames do not depend on the damaged packet, which was only sent ahead. */
 		n->ahead = false;
-		s = decode_from(n, segment->first, segment->last);
+		key = stk__plan_key(t, n->frames[0]);
+		s = decode_from_key(n, &key, segment->last);
 	}
 	if (s || n->done == n->count)
 		return s;

@@ -76,6 +76,34 @@ def test_packed_frames_of_mpeg4_are_refused(tmp_path, container):
     assert len(want) > 20 and np.array_equal(opened(unpacked)[:], want)
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("hevc_open.mp4", None),
+        ("h264.mp4", None),
+        ("mpeg4.mp4", None),
+        ("av1.mp4", None),
+        ("vp9.mp4", "-c:v libvpx-vp9 -g 12 -deadline realtime -cpu-used 8"),
+        ("mpeg2.mp4", "-c:v mpeg2video -g 12 -bf 2 -q:v 4"),
+    ],
+)
+def test_files_that_mark_all_packets_as_key_frames(clips, tmp_path, name, arguments):
+    """Without the table stss, all packets of an MP4 file count as key frames. Decoding still begins only at those that are."""
+    path = tmp_path / name
+    if arguments:
+        videos.ffmpeg("-f lavfi -i", videos.SOURCE.format(1), arguments, path)
+    else:
+        shutil.copy(clips(name), path)
+    want = videos.frames(path)
+    data = path.read_bytes()
+    assert data.count(b"stss") == 1
+    path.write_bytes(data.replace(b"stss", b"free"))
+    assert opened(path).metadata.num_key_frames == len(want)
+    for i, frame in enumerate(want):
+        assert np.array_equal(opened(path)[i], frame), i
+    assert np.array_equal(opened(path)[:], want)
+
+
 def slices_of_hevc(path):
     """Returns type, temporal layer, and offset in the file of each slice in an MP4 file of HEVC."""
     words = ["ffprobe", "-v", "error", "-show_entries", "packet=pos,size", "-of", "json", str(path)]
