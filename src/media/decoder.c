@@ -46,9 +46,11 @@ struct decoding {
 	bool *written;
 	int32_t damaged; /* index of the first packet that libavcodec refused or the demuxer found incomplete, or -1 */
 	int code;        /* libavcodec's error code for that packet */
-	bool anywhere;   /* decoding begins also at a packet that is none to begin at */
+	bool anywhere;   /* decoding begins at any packet, also at one without a key frame */
 	bool misled;     /* decoding could not begin at the packet that the file names */
-	bool ahead;      /* packets after those that the frames need may be sent, too, so that the next call can continue */
+	/* libavcodec has not returned a wanted frame, so all packets of the segment are decoded, and a few after it are sent, too */
+	bool further;
+	bool ahead; /* packets after those that the frames need may be sent, too, so that the next call can continue */
 	struct stk_error *err;
 };
 
@@ -440,7 +442,7 @@ static enum stk_status send_up_to(struct decoding *n, int32_t last)
 			continue;
 		}
 		const int64_t frame = frame_of(x, packet);
-		if ((s = send_packet(n, packet, frame, stk__index_of_number(n->frames, n->count, frame) >= 0 || n->ahead)) ||
+		if ((s = send_packet(n, packet, frame, stk__index_of_number(n->frames, n->count, frame) >= 0 || n->ahead || n->further)) ||
 			(s = take_frames(n)))
 			return s;
 	}
@@ -466,9 +468,9 @@ static enum stk_status decode_from(struct decoding *n, int32_t first, int32_t la
 	enum stk_status s = on ? STK_OK : begin_at(d, x, first, n->err);
 	if (!s)
 		s = send_up_to(n, last);
-	if (!s && n->ahead && !n->misled) {
-		const int32_t more =
-			x->packets.count - 1 - last < 2 * x->packets.reorder + 2 ? x->packets.count - 1 : last + 2 * x->packets.reorder + 2;
+	if (!s && !n->misled && (n->ahead || (n->further && n->done < n->count))) {
+		const int32_t wish = 2 * x->packets.reorder + 2;
+		const int32_t more = x->packets.count - 1 - last < wish ? x->packets.count - 1 : last + wish;
 		int32_t last_complete =
 			last; /* the wanted frames do not need the packets after `last`, so these may be missing from the file */
 		while (last_complete < more && !is_cut_off(n, last_complete + 1))
@@ -505,13 +507,14 @@ static enum stk_status refuse_missing(const struct decoding *n)
 		n->d->f.av_strerror(n->code, code, sizeof code);
 		snprintf(why, sizeof why, "%s is damaged (%s)", name, code);
 	} else if (n->misled)
-		snprintf(why, sizeof why, "the file marks packets as key frames that are none, and no key frame was found before %s", name);
+		snprintf(why, sizeof why,
+			"the file marks packets as key frames that are not, and has no key frame in the packets before %s", name);
 	else
 		snprintf(why, sizeof why, "%s gives no whole picture: it is damaged, or refers to frames that are missing", name);
 	return refuse_frame(n, n->frames[k], STK_CORRUPT, why);
 }
 
-/* Decodes the segment from key packet *key of the table, or from the one before it if the packet is none at which decoding can begin, and so on. If there is
+/* Decodes the segment from key packet *key of the table, or from the one before it if that packet does not hold a key frame, and so on. If there is
  * none among MOST_KEYS, a lenient decoder begins at the last one tried. */
 static enum stk_status decode_from_key(struct decoding *n, int32_t *key, int32_t last)
 {
@@ -534,14 +537,20 @@ static bool refused_start(const struct decoding *n)
 	return n->damaged == n->d->first && !(n->x->packets.v[n->damaged].flags & STK_PACKET_DAMAGED);
 }
 
-/* Decodes the segment. If no packet is damaged but libavcodec refuses the first packet or does not return a wanted frame, decodes again from 1, then 3, 7 and
- * 15 key packets earlier: some streams mark packets as key packets from which not all later frames can be decoded. */
+/* Decodes the segment. If no packet is damaged but libavcodec refuses the first packet or does not return a wanted frame, decodes again with further
+ * packets, and then from 1, 3, 7 and 15 key packets earlier: some streams mark packets as key packets from which not all later frames can be decoded. */
 static enum stk_status decode_segment(struct decoding *n, const struct stk_segment *segment)
 {
 	enum { MOST_BACK = 8 };
 	const struct stk_frame_table *t = &n->x->table;
 	int32_t key = stk__plan_key(t, n->frames[0]);
 	enum stk_status s = decode_from_key(n, &key, segment->last);
+	if (!s && n->done < n->count && n->damaged < 0 && !n->misled && !n->ahead && stk__video_further(n->x) > 0) {
+		n->further = true;
+		s = decode_from_key(n, &key, segment->last);
+		n->further = false;
+		n->damaged = n->damaged > segment->last ? -1 : n->damaged; /* the frames do not depend on that packet */
+	}
 	for (int32_t back = 1;
 		!s && n->done < n->count && (n->damaged < 0 || refused_start(n)) && !n->misled && key > 0 && back <= MOST_BACK; back *= 2) {
 		key = key > back ? key - back : 0;

@@ -373,10 +373,19 @@ size_t stk__video_index_memory(const struct stk_video_index *x)
 	       x->packets.kept_capacity;
 }
 
+int32_t stk__video_further(const struct stk_video_index *x)
+{
+	return x->parameters->codec_id == AV_CODEC_ID_H264 && x->packets.reorder > 0 ? 2 * x->packets.reorder + 2 : 0;
+}
+
 bool stk__video_range(const struct stk_video_index *x, const struct stk_segment *segment, int64_t *offset, int64_t *length)
 {
+	const int32_t further = stk__video_further(x), left = x->packets.count - 1 - segment->last;
 	int64_t first = INT64_MAX, end = 0;
-	for (int32_t i = segment->first; i <= segment->last; i++) {
+	const int32_t k = stk__index_of_number(x->keys, x->table.key_count, segment->first);
+	/* Near the end of the stream, decoding begins one key packet earlier instead. */
+	const int32_t begin = left < further && k > 0 ? x->keys[k - 1] : segment->first;
+	for (int32_t i = begin; i <= segment->last + (further < left ? further : left); i++) {
 		const struct stk_packet *p = &x->packets.v[i];
 		if (p->flags & STK_PACKET_KEPT)
 			continue;

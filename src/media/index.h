@@ -19,6 +19,10 @@ struct stk_video_index {
 	bool listed;     /* whether the file's headers list its packets, so that the index was made without reading the whole file */
 };
 
+/* Returns how many packets after a segment libavcodec may need to return the segment's frames. In H.264, decoding can begin at a picture that is not an IDR
+ * picture. libavcodec then returns frames when later packets arrive, but not all of them at the end of the stream. */
+int32_t stk__video_further(const struct stk_video_index *x);
+
 /* Computes the rest of an index from its packets, its parameters, and the facts that are only in the file's headers: stream, rotation and container.
  * STK_CORRUPT: no frame can be decoded, or the frames' size is impossible. */
 STK_MUST_USE enum stk_status stk__video_index_finish(struct stk_video_index *x, struct stk_error *err);

@@ -61,6 +61,15 @@ def test_reading_on_decodes_each_packet_once(clips, name, steps):
     assert decoder.counters["packets_decoded"] < 1.3 * len(want) + 30, decoder.counters
 
 
+def test_frames_of_a_cut_copy_do_not_depend_on_earlier_calls(clips, tmp_path):
+    """The copy begins at a picture that is not an IDR picture, before which there is no key frame to begin at."""
+    path = tmp_path / "cut.mkv"
+    videos.ffmpeg("-ss 0.7 -i", clips("h264_open.mp4"), "-c copy", path)
+    want = opened(path)[:]
+    for i, frame in enumerate(want):
+        assert np.array_equal(opened(path)[i], frame), i
+
+
 @pytest.mark.parametrize("container", ["avi", "mp4"])
 def test_packed_frames_of_mpeg4_are_refused(tmp_path, container):
     """Xvid packs two frames into one packet of an AVI file. An MP4 file lists its packets in the header, so their bytes are first read for decoding."""

@@ -168,6 +168,15 @@ def test_every_kind_of_file(clips, name):
         assert np.array_equal(clip, want[numbers])
 
 
+def test_short_clips_of_open_groups(clips):
+    """Decoding begins at pictures of H.264 that are not IDR pictures. A clip's bytes suffice for its frames."""
+    path = str(clips("h264_open.mp4"))
+    want = videos.frames(path)
+    for length in (1, 2):
+        for clip, numbers in numbered("plain", filenames=path, sequence_length=length, step=1):
+            assert np.array_equal(clip, want[numbers]), numbers
+
+
 def test_uniform_clips_span_the_video(pair):
     got = numbered(filenames=pair, sequence_length=7, uniform_sample=True)
     assert [n.tolist() for _, n in got] == [np.floor(np.linspace(0, n - 1, 7) + 0.5).astype(int).tolist() for n in (50, 48)]
