@@ -26,6 +26,7 @@ struct listing {
 	int64_t bytes;    /* total size of the packets so far */
 	uint8_t *compare; /* memory for bytes of the file that are compared with the bytes of a packet */
 	size_t compare_capacity;
+	int structure; /* of the previous packet's picture, as the parser of H.264 found it (enum AVPictureStructure) */
 	bool untimed;
 	bool damaged; /* the demuxer found the previous packet incomplete */
 	int pid;      /* number of the stream in an MPEG-TS file; -1 for other containers */
@@ -139,6 +140,22 @@ enum stk_status stk__packet_check(enum AVCodecID codec, const uint8_t *data, siz
 	return stk__fail(err, STK_UNSUPPORTED,
 		"the stream has packed B-frames: some of its packets hold two frames. Unpack them without loss: "
 		"`ffmpeg -i IN -c copy -bsf:v mpeg4_unpack_bframes OUT`");
+}
+
+/* Returns STK_UNSUPPORTED if this packet and the previous one hold fields of opposite parity of H.264. Packets with both fields of a picture all begin with the
+ * same parity. */
+static enum stk_status check_fields(struct listing *l, struct stk_error *err)
+{
+	const int before = l->structure, now = l->parser ? (int)l->parser->picture_structure : AV_PICTURE_STRUCTURE_UNKNOWN;
+	const bool pair = (before == AV_PICTURE_STRUCTURE_TOP_FIELD && now == AV_PICTURE_STRUCTURE_BOTTOM_FIELD) ||
+			  (before == AV_PICTURE_STRUCTURE_BOTTOM_FIELD && now == AV_PICTURE_STRUCTURE_TOP_FIELD);
+	l->structure = now;
+	if (!pair || l->parameters->codec_id != AV_CODEC_ID_H264)
+		return STK_OK;
+	return stk__fail(err, STK_UNSUPPORTED,
+		"the stream is interlaced, and stores the two fields of a picture as separate packets (packet %d is a second field); encode it again as whole "
+		"frames (`ffmpeg -i IN -c:v libx264 OUT`)",
+		l->out->count);
 }
 
 /* Sets *picture to the packet's picture order count or, for MPEG, to the type of its picture (1: bidirectional); without a parser, to the packet's index.
@@ -269,6 +286,7 @@ static enum stk_status add(struct listing *l, const AVPacket *found, struct stk_
 		packet->flags |= is_hidden(l, found) ? STK_PACKET_DROPPED : 0;
 		parse(l, found, packet, &l->picture[p->count]);
 		s = stk__packet_check(l->parameters->codec_id, found->data, (size_t)found->size, err);
+		s = s ? s : check_fields(l, err);
 		s = s ? s : locate(l, packet, found, err);
 	}
 	p->count += !s;

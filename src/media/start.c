@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Returns the byte after the first start code of three zeros and ones and the byte `kind`, or NULL if there is none, or fewer than `more` bytes follow it. */
+/* Returns the address after the first start code 00 00 01 `kind`. Returns NULL without such a code, and if fewer than `more` bytes follow it. */
 static const uint8_t *find_code(const uint8_t *data, size_t size, uint8_t kind, size_t more)
 {
 	const uint8_t code[] = {0, 0, 1, kind};

@@ -61,6 +61,78 @@ def test_reading_on_decodes_each_packet_once(clips, name, steps):
     assert decoder.counters["packets_decoded"] < 1.3 * len(want) + 30, decoder.counters
 
 
+class Bits:
+    """Writes a unit of H.264 bit by bit."""
+
+    def __init__(self) -> None:
+        self.bits = ""
+
+    def fixed(self, *pairs):
+        """Appends pairs of a number of bits and a value."""
+        self.bits += "".join(f"{value:0{count}b}" for count, value in pairs)
+        return self
+
+    def golomb(self, *values):
+        for value in values:
+            self.bits += f"{value + 1:b}".zfill(2 * (value + 1).bit_length() - 1)
+        return self
+
+    def align(self):
+        self.bits += "0" * (-len(self.bits) % 8)
+        return self
+
+    def unit(self, head):
+        self.fixed((1, 1)).align()
+        data, zeros = bytearray([head]), 0
+        for k in range(0, len(self.bits), 8):
+            byte = int(self.bits[k : k + 8], 2)
+            if zeros == 2 and byte <= 3:
+                data.append(3)
+                zeros = 0
+            data.append(byte)
+            zeros = zeros + 1 if byte == 0 else 0
+        return b"\0\0\0\1" + bytes(data)
+
+
+def field_pictures(count):
+    """Returns a stream of H.264 (32 x 32 pixels), in which each picture is an IDR field and a second intra field, both uncompressed."""
+    sets = Bits().fixed((8, 77), (8, 0), (8, 30)).golomb(0, 0, 0, 4, 1).fixed((1, 0)).golomb(1, 0)
+    sets = sets.fixed((1, 0), (1, 0), (1, 1), (1, 0), (1, 0)).unit(0x67)
+    sets += (
+        Bits()
+        .golomb(0, 0)
+        .fixed((1, 0), (1, 0))
+        .golomb(0, 0, 0)
+        .fixed((1, 0), (2, 0))
+        .golomb(0, 0, 0)
+        .fixed((1, 1), (1, 0), (1, 0))
+        .unit(0x68)
+    )
+    stream = b""
+    for number in range(count):
+        for bottom in (0, 1):
+            field = Bits().golomb(0, 7, 0).fixed((4, 0), (1, 1), (1, bottom))
+            if not bottom:
+                field.golomb(number % 2)
+            field.fixed((8, bottom), *([(1, 0), (1, 0)] if not bottom else [(1, 0)])).golomb(0, 1)
+            for _ in range(2):
+                field.golomb(25).align().fixed(*[(8, 20 + 5 * number)] * 256, *[(8, 128)] * 128)
+            stream += Bits().fixed((3, 0)).unit(0x09) + (b"" if bottom else sets) + field.unit(0x41 if bottom else 0x45)
+    return stream
+
+
+@pytest.mark.parametrize("container", ["h264", "ts", "mkv"])
+def test_fields_in_separate_packets_are_refused(tmp_path, container):
+    raw, path = tmp_path / "raw.h264", tmp_path / f"fields.{container}"
+    raw.write_bytes(field_pictures(8))
+    if path.suffix != raw.suffix:
+        videos.ffmpeg("-fflags +genpts -r 50 -i", raw, "-c copy", path)
+    else:
+        path = raw
+    with pytest.raises(stoker.errors.UnsupportedError, match="two fields of a picture as separate packets"):
+        opened(path)
+
+
 def test_frames_of_a_cut_copy_do_not_depend_on_earlier_calls(clips, tmp_path):
     """The copy begins at a picture that is not an IDR picture, before which there is no key frame to begin at."""
     path = tmp_path / "cut.mkv"
