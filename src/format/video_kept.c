@@ -119,7 +119,8 @@ enum stk_status stk__video_find_index(const char *path, struct stk_media_source 
 		*stored = *index;
 	if (!*index) {
 		s = stk__video_index_create(in, stream, index, err);
-		if (!s && named && is_settled(of) && (of->version[0] || stk__video_index_is_costly(*index, in->size)))
+		if (!s && named && is_settled(of) && !stk__video_index_is_copy(*index, in->size) &&
+			(of->version[0] || stk__video_index_is_costly(*index, in->size)))
 			store(n, of, stream, *index);
 	}
 	stk__free(n);

@@ -48,6 +48,12 @@ bool stk__video_index_is_costly(const struct stk_video_index *x, int64_t file_si
 	return x->packets.count >= LONG_LIST || (!x->listed && file_size >= LARGE_FILE);
 }
 
+bool stk__video_index_is_copy(const struct stk_video_index *x, int64_t file_size)
+{
+	enum { PART = 8 };
+	return x->packets.kept_size > (size_t)file_size / PART;
+}
+
 /* ---- columns ---- */
 
 /* Subtracts with wrap-around, so that extreme times in damaged files do not cause undefined behaviour. */

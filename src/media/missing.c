@@ -93,6 +93,12 @@ bool stk__video_index_is_costly(const struct stk_video_index *x, int64_t file_si
 	return false;
 }
 
+bool stk__video_index_is_copy(const struct stk_video_index *x, int64_t file_size)
+{
+	(void)x, (void)file_size;
+	return false;
+}
+
 enum stk_status stk__video_index_pack(const struct stk_video_index *x, uint8_t **out, size_t *size, struct stk_error *err)
 {
 	(void)x;

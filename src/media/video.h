@@ -58,6 +58,8 @@ bool stk__video_range(const struct stk_video_index *x, const struct stk_segment 
 
 /* Returns whether the index should be stored because making it again is costly: it is long, or a large file would have to be read for it. */
 bool stk__video_index_is_costly(const struct stk_video_index *x, int64_t file_size);
+/* Returns whether the index holds a copy of a large part of the file's packets, as for MPEG-TS, so that storing it would store the file a second time. */
+bool stk__video_index_is_copy(const struct stk_video_index *x, int64_t file_size);
 /* Converts the index to bytes for stk__video_index_unpack. The caller frees *out with stk__free. */
 STK_MUST_USE enum stk_status stk__video_index_pack(const struct stk_video_index *x, uint8_t **out, size_t *size, struct stk_error *err);
 /* Converts bytes to an index. STK_CORRUPT: they are damaged, or another version of Stoker or FFmpeg has written them. */

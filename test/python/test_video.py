@@ -538,6 +538,16 @@ def test_an_index_is_kept(long_video):
     assert kept(opened(path.read_bytes())) == 0
 
 
+def test_no_copy_of_a_file_is_stored(long_video):
+    """The index of an MPEG-TS file holds the bytes of its packets, which are divided into pieces there."""
+    path, folder = long_video
+    copy = path.with_suffix(".ts")
+    videos.ffmpeg("-i", path, "-c copy", copy)
+    os.utime(copy, (1e9, 1e9))
+    time.sleep(0.15)
+    assert [kept(opened(copy)) for _ in range(2)] == [0, 0] and not folder.exists()
+
+
 def umask():
     mask = os.umask(0)
     os.umask(mask)
