@@ -352,6 +352,8 @@ void stk_pipeline_destroy(struct stk_pipeline *p)
 	struct stk_error err = {0};
 	if (p->trace && p->config.trace[0] && stk__trace_write(p->trace, p->config.trace, &err))
 		stk__notify(p->ctx, STK_LOG_WARNING, "%s", err.message);
+	if (p->ring)
+		stk__ring_close(p->ring);
 	stk__device_destroy(p);
 	stk__resident_destroy(p);
 	stk__trace_destroy(p->trace);

@@ -35,10 +35,11 @@ static void free_one(struct stk_gpu_device *dev, bool pinned, uintptr_t at)
 		stk__gpu_free(dev, at);
 }
 
-static bool is_over_limit(const struct stk_gpu_device *dev, bool pinned)
+/* Returns whether the retired memory of a kind is more than `times` its limit. */
+static bool is_over_limit(const struct stk_gpu_device *dev, bool pinned, size_t times)
 {
 	const size_t share = dev->facts.memory / SHARE_OF_DEVICE, most = share > LEAST_ON_DEVICE ? share : LEAST_ON_DEVICE;
-	return dev->retired[pinned].bytes > (pinned ? (size_t)MOST_PINNED : most);
+	return dev->retired[pinned].bytes / times > (pinned ? (size_t)MOST_PINNED : most);
 }
 
 /* Takes the memory of one kind out of its list. Call with the lock held. */
@@ -59,12 +60,12 @@ static void free_list(struct stk_gpu_device *dev, bool pinned, struct stk_gpu_re
 	}
 }
 
-/* Frees retired memory: all of it, or only the kinds that are over their limit. Call with the lock held; it is released meanwhile. */
-static void free_retired(struct stk_gpu_device *dev, bool all)
+/* Frees the kinds of retired memory that are more than `times` their limit; 0: both kinds. Call with the lock held; it is released meanwhile. */
+static void free_retired(struct stk_gpu_device *dev, size_t times)
 {
 	struct stk_gpu_retired *lists[2] = {NULL, NULL};
 	for (int pinned = 0; pinned < 2; pinned++)
-		if (all || is_over_limit(dev, pinned))
+		if (!times || is_over_limit(dev, pinned, times))
 			lists[pinned] = take_list(dev, pinned);
 	if (!lists[0] && !lists[1])
 		return;
@@ -90,6 +91,7 @@ static void retire(struct stk_gpu_device *dev, bool pinned, uintptr_t at, size_t
 	*r = (struct stk_gpu_retired){list->first, at};
 	list->first = r;
 	list->bytes += size;
+	free_retired(dev, 2); /* nobody else may come to free it: the consumer may drop many batches while the pipeline rests */
 	pthread_mutex_unlock(&dev->lock);
 }
 
@@ -106,7 +108,7 @@ void stk__gpu_host_retire(struct stk_gpu_device *dev, void *p, size_t size)
 bool stk__gpu_retired_too_much(struct stk_gpu_device *dev)
 {
 	pthread_mutex_lock(&dev->lock);
-	const bool much = is_over_limit(dev, false) || is_over_limit(dev, true);
+	const bool much = is_over_limit(dev, false, 1) || is_over_limit(dev, true, 1);
 	pthread_mutex_unlock(&dev->lock);
 	return much;
 }
@@ -114,14 +116,14 @@ bool stk__gpu_retired_too_much(struct stk_gpu_device *dev)
 void stk__gpu_limit_retired(struct stk_gpu_device *dev)
 {
 	pthread_mutex_lock(&dev->lock);
-	free_retired(dev, false);
+	free_retired(dev, 1);
 	pthread_mutex_unlock(&dev->lock);
 }
 
 void stk__gpu_free_retired(struct stk_gpu_device *dev)
 {
 	pthread_mutex_lock(&dev->lock);
-	free_retired(dev, true);
+	free_retired(dev, 0);
 	pthread_mutex_unlock(&dev->lock);
 }
 
@@ -138,7 +140,7 @@ static uint64_t times_freed(struct stk_gpu_device *dev)
 static bool free_for_allocation(struct stk_gpu_device *dev, uint64_t before)
 {
 	pthread_mutex_lock(&dev->lock);
-	free_retired(dev, true);
+	free_retired(dev, 0);
 	while (dev->freeing && dev->times_freed == before)
 		pthread_cond_wait(&dev->was_freed, &dev->lock);
 	const bool freed = dev->times_freed != before;

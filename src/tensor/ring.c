@@ -26,6 +26,7 @@ struct stk_ring *stk__ring_create(
 	r->n_values = n_values;
 	r->batch = batch;
 	r->limit = limit;
+	r->short_at = INT32_MAX;
 	r->limit_is_hard = hard;
 	for (int space = 0; space < STK_SPACES; space++) {
 		r->kept_memory[space].limit = held_limit;
@@ -83,13 +84,18 @@ void stk__ring_unref(struct stk_ring *r)
 	stk__free(r);
 }
 
+void stk__ring_close(struct stk_ring *r)
+{
+	atomic_store(&r->source.closed, true);
+}
+
 void stk__ring_release_owner(struct stk_ring *r)
 {
 	struct stk_block *spare = NULL;
+	stk__ring_close(r);
 	pthread_mutex_lock(&r->lock);
 	r->on_return = NULL;
 	r->disowned = true;
-	atomic_store(&r->source.closed, true);
 	for (int32_t v = 0; v < r->n_values; v++)
 		stk__take_spare_blocks(r, v, &spare);
 	pthread_mutex_unlock(&r->lock);

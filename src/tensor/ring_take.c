@@ -148,10 +148,16 @@ static int32_t slots_needed(const struct stk_ring *r)
 	return (r->window_peak > r->last_peak ? r->window_peak : r->last_peak) + SPARE;
 }
 
+/* Returns whether the ring may try to make one more slot. */
+static bool below_limit(const struct stk_ring *r)
+{
+	return r->n_slots < r->limit && r->n_slots < r->short_at;
+}
+
 /* Returns whether the limits allow one more slot. Call it if the consumer's streams still read all free slots, to avoid a wait for them. */
 static bool may_add_slot(const struct stk_ring *r)
 {
-	if (r->n_slots >= r->limit || r->n_slots >= slots_needed(r))
+	if (!below_limit(r) || r->n_slots >= slots_needed(r))
 		return false;
 	size_t bytes = atomic_load(&r->bytes);
 	return !r->lag_limit || !r->n_slots || bytes + bytes / (size_t)r->n_slots <= r->lag_limit;
@@ -214,7 +220,7 @@ static void choose(struct stk_ring *r, bool measured, struct choice *c)
 		c->slot = out;
 	if (c->slot || c->must_measure)
 		return;
-	c->make = r->n_slots < r->limit;
+	c->make = below_limit(r);
 	c->reason = STK_RING_ALL_OUT;
 	if (!c->make && !r->limit_is_hard && (out = oldest_delivered(r, false, measured, c)) && release_held_parts(r, out))
 		c->slot = out;
@@ -242,6 +248,7 @@ static void trim(struct stk_ring *r, struct choice *c)
 	if (r->n_out > r->window_peak)
 		r->window_peak = r->n_out;
 	if (++r->n_takes % WINDOW == 0) {
+		r->short_at = INT32_MAX; /* another program may have given memory back */
 		r->last_peak = r->window_peak;
 		r->window_peak = r->n_out;
 		for (int32_t v = 0; v < r->n_values; v++)
@@ -341,15 +348,17 @@ static struct stk_slot *take_or_make(struct stk_ring *r, bool *made, enum stk_ri
 	return c.make ? add_slot(r) : c.slot;
 }
 
-/* Call if there is no memory for a slot that was just made. If the ring has other slots, destroys the new one, makes no more, and returns true: the batch then
- * waits for one of the others. */
+/* Call if there is no memory for a slot that was just made. If the consumer does not hold all other slots, destroys the new one, makes no more for a while, and
+ * returns true: the batch then waits for one of the others. */
 static bool do_without(struct stk_ring *r, struct stk_slot *s)
 {
 	pthread_mutex_lock(&r->lock);
-	const bool others = r->n_slots > 1;
+	bool others = false;
+	for (const struct stk_slot *other = r->slots; other; other = other->next)
+		others |= other != s && other->state != STK_SLOT_OUT;
 	if (others) {
 		unlink_slot(r, s);
-		r->limit = r->n_slots;
+		r->short_at = r->n_slots;
 		atomic_fetch_sub(&r->n_out, 1);
 	}
 	pthread_mutex_unlock(&r->lock);
@@ -388,8 +397,12 @@ enum stk_ring_lack stk__ring_lacks(struct stk_ring *r)
 {
 	struct choice c = {.reason = STK_RING_ALL_OUT};
 	pthread_mutex_lock(&r->lock);
-	bool available = r->free_slots || r->n_slots < r->limit || oldest_delivered(r, true, true, &c) ||
+	bool available = r->free_slots || below_limit(r) || oldest_delivered(r, true, true, &c) ||
 			 (!r->limit_is_hard && oldest_delivered(r, false, true, &c));
+	if (!available && r->n_slots < r->limit) { /* tries again to make a slot: if that fails too, memory is what lacks */
+		r->short_at = INT32_MAX;
+		available = true;
+	}
 	pthread_mutex_unlock(&r->lock);
 	return available ? STK_RING_LACKS_NOTHING : c.reason;
 }

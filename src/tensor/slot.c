@@ -126,7 +126,9 @@ static bool lay_out_value(struct stk_slot *s, int32_t v)
 	if (reserved && val->sample_bytes > PTRDIFF_MAX / r->batch)
 		return false;
 	size_t fixed = reserved ? stk__whole_lines((size_t)val->sample_bytes * (size_t)r->batch) : 0;
-	bool ok = stk__block_resize(&r->source, b, fixed, val->extra_bytes);
+	/* room for samples of other shapes only saves chunks */
+	bool ok = stk__block_resize(&r->source, b, fixed, val->extra_bytes) ||
+		  (val->extra_bytes && stk__block_resize(&r->source, b, fixed, 0));
 	atomic_fetch_add(&r->bytes, b->capacity - old_capacity); /* modulo 2^64, since the difference may be negative */
 	val->region = fixed ? b->data : NULL;                    /* no region if no shape is expected, or if no such sample is allowed */
 	val->samples = s->face->samples[v];

@@ -101,8 +101,9 @@ struct stk_ring {
 	pthread_mutex_t lock;
 	struct stk_slot *slots, *free_slots;
 	struct stk_ring_value *values;
-	int32_t batch, n_values, limit, n_slots; /* `limit` becomes `n_slots` if there is no memory for one more slot */
-	bool limit_is_hard;                      /* if `limit` slots are out, the ring lets go only of small blocks and faces */
+	int32_t batch, n_values, limit, n_slots;
+	int32_t short_at;   /* number of slots at which there was no memory for one more; INT32_MAX: unknown */
+	bool limit_is_hard; /* if `limit` slots are out, the ring lets go only of small blocks and faces */
 	int64_t n_takes, delivered;
 	int32_t peak_out, window_peak, last_peak; /* maximum of n_out: ever, in the current window of takes, and in the window before it */
 	_Atomic int32_t n_out;                    /* number of slots that are being filled or held */
@@ -140,8 +141,10 @@ STK_MUST_USE enum stk_status stk__ring_on_gpu(struct stk_ring *ring, struct stk_
 void stk__ring_fix(struct stk_ring *ring);
 /* Drops one reference. The ring is freed when no reference is left; slots that are out and kept parts have references too. */
 void stk__ring_unref(struct stk_ring *ring);
-/* Ends the owner's use of the ring: drops its reference, never calls on_return again, and frees the spare blocks. Kept blocks that are dropped later are freed
- * too. */
+/* From now on, memory of the GPU that the ring gives up is freed at once. Call when the owner's work has ended. */
+void stk__ring_close(struct stk_ring *ring);
+/* Ends the owner's use of the ring, and closes it: drops its reference, never calls on_return again, and frees the spare blocks. Kept blocks that are dropped
+ * later are freed too. */
 void stk__ring_release_owner(struct stk_ring *ring);
 
 /* Takes a slot that is laid out for the next batch. NULL: *lack says why, and unless memory is short, on_return is called at the next drop. May allocate,

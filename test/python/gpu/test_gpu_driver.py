@@ -175,6 +175,40 @@ def test_the_user_takes_the_rest_of_the_memory(emulator: None, tree: Path) -> No
     assert done.stdout == "fine\n", done.stdout + done.stderr
 
 
+HELD = """
+import ctypes
+import sys
+import numpy as np
+from stoker import Pipeline, fn, types
+settings = {"max_batches": 5} if sys.argv[1] == "hard" else {}
+pipe = Pipeline(4, 2, 0, 1, prefetch_queue_depth=1, **settings)
+with pipe:
+    data = fn.external_source(source=lambda: [np.zeros((8, 8, 3), np.uint8)] * 4, layout="HWC")
+    pipe.set_outputs(fn.resize(data.gpu(), size=[512, 512], dtype=types.FLOAT))
+pipe.build()
+cuda, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
+assert not cuda.cuInit(0) and not cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) and not cuda.cuCtxPushCurrent_v2(context)
+last = [pipe.run() for _ in range(3)][-1]
+free, all, taken = ctypes.c_size_t(), ctypes.c_size_t(), ctypes.c_uint64()
+assert not cuda.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(all))
+assert not cuda.cuMemAlloc_v2(ctypes.byref(taken), ctypes.c_size_t(free.value - (4 << 20)))
+for _ in range(12):
+    held, last = last, pipe.run()
+assert not cuda.cuMemFree_v2(taken)
+kept = [held, last]
+for _ in range(10):
+    kept = [*kept[-2:], pipe.run()]
+print("fine")
+"""
+
+
+@pytest.mark.parametrize("limit", ["hard", "soft"])
+def test_memory_that_comes_back_is_used(emulator: None, limit: str) -> None:
+    """While memory is short, a consumer that holds a batch gets the next one; when memory has come back, it may hold more."""
+    done = run_script(HELD, limit, STOKER_EMULATED_CUDA="memory=2G")
+    assert done.stdout == "fine\n", done.stdout + done.stderr
+
+
 FREES = """
 import ctypes
 import numpy as np
