@@ -1030,6 +1030,45 @@ def test_a_loop_that_changes_what_its_dataset_holds(change, workers):
     same(*(_changing(kind, make, apply, workers) for kind in (data.DataLoader, DataLoader)))
 
 
+LABELS = {"list": list, "tuple": tuple, "array": np.array, "objects": lambda v: np.array(v, dtype=object), "tensor": torch.tensor}
+
+
+def _with_labels(name, labels):
+    rng = np.random.default_rng(3)
+    made = object.__new__(getattr(datasets, name))
+    made.transform, made.target_transform = TRANSFORM, None
+    shape = {"MNIST": (23, 28, 28), "SVHN": (23, 3, 32, 32)}.get(name, (23, 32, 32, 3))
+    made.data = rng.integers(0, 256, shape, np.uint8)
+    if name == "MNIST":
+        made.data = torch.from_numpy(made.data)
+    setattr(made, "labels" if name == "SVHN" else "targets", labels)
+    return made
+
+
+def _stays_in_c(make):
+    iterator = iter(DataLoader(make(), 4))
+    same(list(data.DataLoader(make(), 4)), list(iterator))
+    assert not iterator._rest_in_python
+
+
+@pytest.mark.parametrize("container", LABELS)
+@pytest.mark.parametrize("name", ["CIFAR10", "MNIST", "SVHN"])
+def test_labels_in_an_array_stay_in_c(name, container):
+    labels = LABELS[container]([k * 1000 for k in range(23)])
+    _stays_in_c(lambda: _with_labels(name, labels))
+    _stays_in_c(lambda: data.Subset(data.ConcatDataset([_with_labels(name, labels)] * 2), [40, 3, 7, 3, 22, 30]))
+
+
+@pytest.mark.parametrize("container", ["list", "tuple", "objects"])
+def test_samples_in_an_array_stay_in_c(root, container):
+    def make():
+        made = datasets.ImageFolder(root, TRANSFORM)
+        made.samples = LABELS[container](made.samples)
+        return made
+
+    _stays_in_c(make)
+
+
 def test_a_loop_that_changes_a_list_has_no_effect_with_workers(root):
     assert "run in C" in DataLoader(Files(root), 2, num_workers=1).explain()
     same(*(_changing(kind, lambda: Files(root), lambda d: d.names.reverse(), 1) for kind in (data.DataLoader, DataLoader)))

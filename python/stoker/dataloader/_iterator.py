@@ -60,7 +60,7 @@ class CompiledIterator(_BaseDataLoaderIter):
     an attribute of the Dataset, an entry of a list of torchvision's Dataset, or a part of the transform. With workers, torch shows no change, as they have
     copies; this class does the same for attributes and their lists. The following changes are not noticed. Up to _AHEAD batches are made of the old data without
     workers, and with workers batches are made of the new data:
-      - pixels of an array, or numbers of a tensor, that are changed in place (a TensorDataset without workers shows these at once, as torch does);
+      - pixels and labels of an array or a tensor that are changed in place (a TensorDataset without workers shows these at once, as torch does);
       - entries of lists of a user's Dataset, without workers; of lists in lists, and of global lists, with workers.
     """
 

@@ -91,7 +91,8 @@ class Reader:
         return True
 
     def entry(self, index: Any) -> Any:
-        """Returns the object in the Dataset's list from which sample(index) makes the sample, without the image. None if there is no such list."""
+        """Returns the object in the Dataset's list from which sample(index) makes the sample, without the image. None if the
+        Dataset has no such list, or has an array or a tensor instead. These make a new object each time an element is read."""
         return None
 
 

@@ -63,7 +63,7 @@ class FilesReader(_TorchvisionReader):
         self._samples = shallow_copy(self._samples)
 
     def entry(self, index: Any) -> Any:
-        return self._samples[index]
+        return self._samples[index] if isinstance(self._samples, (list, tuple)) else None
 
 
 class ArrayReader(_TorchvisionReader):
@@ -78,7 +78,7 @@ class ArrayReader(_TorchvisionReader):
         self.summary = f"{len(images)} images of {type(dataset).__name__}"
 
     def sample(self, index: Any) -> tuple[Any, list[Placeholder]]:
-        image, target = self._images[index], self.entry(index)
+        image, target = self._images[index], self._target_of(self._labels[index])
         undone = Placeholder(image)
         return (undone, self._target(target)), [undone]
 
@@ -86,7 +86,8 @@ class ArrayReader(_TorchvisionReader):
         self._labels = shallow_copy(self._labels)
 
     def entry(self, index: Any) -> Any:
-        return self._target_of(self._labels[index])
+        comparable = self._target_of is int or isinstance(self._labels, (list, tuple))
+        return self._target_of(self._labels[index]) if comparable else None
 
 
 class SubsetReader(Reader):
