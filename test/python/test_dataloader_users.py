@@ -878,6 +878,8 @@ TARGETS = {
     "own_loader": (lambda root, function: _folder(root, function, loader=load), False),
     "own_item": (lambda root, function: _folder(root, function, WithPaths), False),
     "inside": (lambda root, function: Transformed(data.Subset(_folder(root, function, transform=None), range(15)), TRANSFORM), False),
+    "sum_inside": (lambda root, function: Transformed(data.ConcatDataset([_folder(root, function), _folder(root, None)])), False),
+    "reversed_sum_inside": (lambda root, function: Transformed(data.ConcatDataset([_folder(root, None), _folder(root, function)])), False),
 }
 
 

@@ -178,7 +178,7 @@ class _Inner(Opaque):
 
     def __getitem__(self, index: Any) -> Any:
         sample, undone = self._stoker_reader.sample(index)
-        if self._stoker_targets:
+        if type(sample) is tuple and len(sample) == 2 and type(sample[1]) is LateTarget:  # not in every part of a ConcatDataset
             sample = with_target((sample[0], LateTarget(self._stoker_targets[sample[1].function], sample[1].value)))
         transform = self._stoker_reader.transform
         for one in undone:
