@@ -500,7 +500,27 @@ def seeding_with(offset):
     return init
 
 
+SEED_OF_RUN = 42
+
+
+def seed_by_global(worker):
+    np.random.seed(SEED_OF_RUN + worker)
+
+
+class Seeder:
+    def init(self, worker, more=0):
+        np.random.seed(SEED_OF_RUN + worker + more)
+
+    @classmethod
+    def of_class(cls, worker):
+        random.seed(worker)
+
+
 SEEDS = [
+    seed_by_global,
+    Seeder().init,
+    functools.partial(Seeder().init, more=2),
+    Seeder.of_class,
     seed_numpy_and_random,
     seed_by_rank,
     functools.partial(seed_by_rank, base=3, rank=1),
@@ -550,6 +570,16 @@ class _Owner:
     def init(self, worker):
         self.seed(worker)
 
+    def init_of_any(*arguments):
+        arguments[0].seed(arguments[1])
+
+    def __index__(self):
+        _shrink(0)
+        return 0
+
+    def init_with_itself(self, worker):
+        torch.set_num_threads(int(self) + 1)
+
 
 @functools.wraps(torch.manual_seed)
 def _named_like_one_of_torch(worker):
@@ -563,6 +593,8 @@ CHANGES = [
     _calls_its_default,
     _calls_a_variable(_shrink),
     _Owner(_shrink).init,
+    _Owner(_shrink).init_of_any,
+    _Owner(_shrink).init_with_itself,
     _calls_a_variable(_named_like_one_of_torch),
 ]
 
@@ -571,6 +603,16 @@ CHANGES = [
 def test_a_worker_init_fn_that_calls_another_function_is_called(folder, init):
     loader = DataLoader(datasets.ImageFolder(folder, TRANSFORM), 4, num_workers=1, worker_init_fn=init)
     assert next(iter(loader))[0].shape == (4, 3, 7, 7)
+
+
+def _seeds_with_an_unknown_name(worker):
+    np.random.seed(no_such_seed + worker)  # noqa: F821
+
+
+def test_a_worker_init_fn_with_an_unknown_name_raises_what_torch_raises(folder):
+    for kind in (data.DataLoader, DataLoader):
+        with pytest.raises(NameError, match="no_such_seed"):
+            next(iter(kind(datasets.ImageFolder(folder, TRANSFORM), 4, num_workers=1, worker_init_fn=_seeds_with_an_unknown_name)))
 
 
 def test_a_worker_init_fn_that_does_more_is_called(folder):

@@ -153,26 +153,31 @@ _PLAIN = (bool, float, int, str, type(None))
 
 def _only_seeds(function: Any) -> bool:
     """Returns whether a worker_init_fn certainly only seeds random generators of its process, which compiled transforms do not use. Its parameters and the
-    variables of enclosing functions then have plain values, and each name in its code refers to a module in _PACKAGES, or to a function of one."""
-    wrapped = function.func if type(function) is functools.partial else function
+    variables of enclosing functions then have plain values, and each name in its code refers to a module in _PACKAGES, to a function of one, or to a plain value.
+    A method does not use its object."""
+    called = function.func if type(function) is functools.partial else function
+    wrapped = called.__func__ if type(called) is types.MethodType else called
     if type(wrapped) is not types.FunctionType:
         return False
     if _package_of(wrapped) in _LIBRARIES.get(wrapped.__name__, ()):
         return True
     code = wrapped.__code__
     given = [*(wrapped.__defaults__ or ()), *(wrapped.__kwdefaults__ or {}).values()]
-    if function is not wrapped:
+    if function is not called:
         given += [*function.args, *function.keywords.values()]
     outer = [cell.cell_contents for cell in wrapped.__closure__ or ()]
     if any(type(value) not in _PLAIN for value in given) or any(type(value) not in _PLAIN and not _seeds(value) for value in outer):
         return False
     if any(hasattr(constant, "co_code") for constant in code.co_consts):
         return False
+    if wrapped is not called and _uses_first_parameter(code):
+        return False
     for step in dis.get_instructions(code):
         if step.opname.startswith(("STORE_ATTR", "STORE_DEREF", "STORE_GLOBAL", "STORE_SUBSCR", "DELETE_")):
             return False
         if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-            if not _seeds(wrapped.__globals__.get(step.argval, getattr(builtins, step.argval, None))):
+            value = wrapped.__globals__.get(step.argval, getattr(builtins, step.argval, ...))  # `...`: there is no such name
+            if type(value) not in _PLAIN and not _seeds(value):
                 return False
         elif step.opname == "IMPORT_NAME":
             if step.argval.partition(".")[0] not in _PACKAGES:
@@ -180,6 +185,15 @@ def _only_seeds(function: Any) -> bool:
         elif step.opcode in dis.hasname and step.argval not in _SEEDING:
             return False
     return True
+
+
+def _uses_first_parameter(code: types.CodeType) -> bool:
+    """Returns whether the code of a function may use its first argument. Also true if the function has no named parameter for it."""
+    first = code.co_varnames[:1]
+    if code.co_argcount == 0 or first[0] in code.co_cellvars:
+        return True
+    used = (step.argval for step in dis.get_instructions(code) if step.opcode in dis.haslocal)
+    return any(first[0] in (names if isinstance(names, tuple) else (names,)) for names in used)
 
 
 def _seeds(value: Any) -> bool:
