@@ -5,11 +5,17 @@ same digest after it was moved to another folder."""
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
 _MOST = 4096  # a digest covers at most this many entries of a list, evenly spaced
 _DEPTH = 8  # the most levels of data sets inside others that a digest covers
+
+
+# By Dataset of the package `datasets`: its list of rows and its table, which are never changed in place, and its digest. Reading the rows takes milliseconds,
+# and a program may save a state after each batch.
+_digests_of_rows: weakref.WeakKeyDictionary[Any, tuple[Any, Any, str]] = weakref.WeakKeyDictionary()
 
 
 def some_of(entries: Sequence[Any]) -> list[Any]:
@@ -52,9 +58,16 @@ def digest_of_targets(targets: Any, *facts: Any) -> str:
 def _digest_of_rows(dataset: Any) -> str:
     """Returns a digest of a Dataset of the package `datasets`: of the number of rows, the columns, and the list of rows that select, shuffle and filter leave.
     The fingerprint that `datasets` makes is not used, because it is random after map() of a function that cannot be pickled."""
-    schema = dataset.data.schema
-    columns = sorted(f"{name}: {schema.field(name).type}" for name in dataset.column_names)
-    return digest_of_text(len(dataset), *columns, *([] if dataset._indices is None else _some_of_chunks(dataset._indices.column(0))))
+    rows, table = dataset._indices, dataset.data
+    hashable = type(dataset).__hash__ is not None
+    kept = _digests_of_rows.get(dataset) if hashable else None
+    if kept is not None and kept[0] is rows and kept[1] is table:
+        return kept[2]
+    columns = sorted(f"{name}: {table.schema.field(name).type}" for name in dataset.column_names)
+    digest = digest_of_text(len(dataset), *columns, *([] if rows is None else _some_of_chunks(rows.column(0))))
+    if hashable:
+        _digests_of_rows[dataset] = rows, table, digest
+    return digest
 
 
 def _some_of_chunks(column: Any) -> list[Any]:

@@ -336,6 +336,27 @@ def test_a_map_of_datasets_keeps_the_place_of_rows():
     assert digest_of(given.shuffle(seed=1)) == digest_of(orders[1]) and None not in map(digest_of, orders)
 
 
+@pytest.mark.parametrize("around", ["nothing", "subset", "sum"])
+def test_states_read_the_rows_of_datasets_once(around, monkeypatch):
+    datasets = pytest.importorskip("datasets")
+    from stoker import _same_data
+
+    calls = []
+    read = _same_data._some_of_chunks
+    monkeypatch.setattr(_same_data, "_some_of_chunks", lambda column: calls.append(column) or read(column))
+    given = datasets.Dataset.from_dict({"k": list(range(30))}).shuffle(seed=1)
+    wrapped = {
+        "nothing": given,
+        "subset": torch.utils.data.Subset(given, [*range(29, -1, -1)]),
+        "sum": torch.utils.data.ConcatDataset([given]),
+    }[around]
+    loader = DataLoader(wrapped, 4)
+    states = [loader.state_dict()["data_digest"] for _ in range(3)]
+    assert len(calls) == 1 and len(set(states)) == 1
+    given._indices = given.shuffle(seed=2)._indices
+    assert loader.state_dict()["data_digest"] != states[0] and len(calls) == 2
+
+
 @pytest.mark.parametrize("chunks", [[0], [1], [5000], [0, 3, 0, 4096, 0], [1] * 700, [1000] * 9, [3, 20000, 1]])
 def test_digests_of_lists_in_chunks_cover_the_entries_of_whole_lists(chunks):
     from stoker._same_data import _some_of_chunks, some_of
