@@ -186,13 +186,14 @@ enum stk_status stk__annex_b_convert(
 struct needs {
 	struct stk_annex_b *a;
 	bool needed, seen; /* needed: other pictures may refer to the picture; seen: one of its slices was found */
+	bool sets;         /* the packet holds parameter sets, which later pictures may need */
 };
 
 /* Sets n->seen if the unit is a slice, and n->needed if other pictures may refer to the slice's picture. (In HEVC, the type of a slice says whether a
  * picture of the same temporal layer refers to it.) Returns whether it is a slice. */
 static bool note_slice(void *user, const uint8_t *unit, size_t size)
 {
-	enum { H264_SLICES = 5, HEVC_SLICES = 32, HEVC_LAST_SUB_LAYER = 15 };
+	enum { H264_SLICES = 5, HEVC_SLICES = 32, HEVC_PICTURE_SET = 34, HEVC_LAST_SUB_LAYER = 15 };
 	struct needs *n = user;
 	if (n->a->codec == STK_UNITS_H264) {
 		const int type = unit[0] & 31;
@@ -201,6 +202,7 @@ static bool note_slice(void *user, const uint8_t *unit, size_t size)
 		n->needed = unit[0] >> 5 & 3;
 	} else {
 		const int type = unit[0] >> 1 & 63, layer = size > 1 ? unit[1] & 7 : 0;
+		n->sets |= type >= HEVC_SLICES && type <= HEVC_PICTURE_SET;
 		if (type >= HEVC_SLICES)
 			return find_layers(&n->a->layers, unit, size);
 		n->needed = type >= HEVC_LAST_SUB_LAYER || type % 2 != 0 || layer != n->a->layers;
@@ -226,9 +228,9 @@ static void each_unit_of(const struct stk_annex_b *a, const uint8_t *packet, siz
 
 bool stk__annex_b_unneeded(struct stk_annex_b *a, const uint8_t *packet, size_t size)
 {
-	struct needs n = {a, false, false};
+	struct needs n = {.a = a};
 	each_unit_of(a, packet, size, note_slice, &n);
-	return n.seen && !n.needed;
+	return n.seen && !n.needed && !n.sets;
 }
 
 /* Sets the int at `user` to the type of the unit, if it is a slice of HEVC, and returns whether it is one. */
