@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "codec/bytes.h"
+#include "sound/flac.h"
 
 #include <math.h>
 #include <string.h>
@@ -67,8 +68,9 @@ static void close_file(struct stk_sound_stream *s)
 	s->packets.ended = s->packets.linking = false;
 	s->packets.due = AV_NOPTS_VALUE;
 	s->packets.offset = 0;
-	s->pending = s->drained = s->jumped = s->unplaced = s->relinked = false;
+	s->pending = s->drained = s->jumped = s->relinked = false;
 	s->at = s->gap = s->shift = 0;
+	s->due = STK_STREAM_NOT_DUE;
 }
 
 static enum stk_status open_file(struct stk_sound_stream *s, struct stk_error *err)
@@ -118,12 +120,72 @@ static int preroll(const struct stk_sound_stream *s)
 	return !exact || s->origin == AV_NOPTS_VALUE ? -1 : id == AV_CODEC_ID_FLAC ? 0 : id == AV_CODEC_ID_MP3 ? MP3_PREROLL : -1;
 }
 
-/* Returns whether a packet can be skipped for a window from frame `first` on: it ends at least `packets` packet durations before the window. */
-static bool is_before(const struct stk_sound_stream *s, const AVPacket *p, int64_t first, int packets)
+/* Returns whether a gap of `gap` samples before `time` is so long that the time must be wrong: an hour, or beyond the end that the file states. */
+static bool is_wrong(const struct stk_sound_stream *s, int64_t gap, int64_t time)
 {
-	if (p->pts == AV_NOPTS_VALUE || p->duration <= 0 || p->pts < s->start || p->pts - s->start > INT64_MAX / ((int64_t)1 << 33))
+	enum { SLACK = 1 };
+	const AVFormatContext *f = stk__container_format(s->container);
+	const AVRational tb = s->stream->time_base;
+	double end = HUGE_VAL;
+	if (f->duration_estimation_method != AVFMT_DURATION_FROM_BITRATE && s->stream->duration > 0)
+		end = (double)s->stream->duration * tb.num / tb.den;
+	else if (f->duration_estimation_method != AVFMT_DURATION_FROM_BITRATE && f->duration > 0)
+		end = (double)f->duration / AV_TIME_BASE;
+	return gap > (int64_t)3600 * s->info.rate || stk__stream_seconds_at(s, time) > end + SLACK;
+}
+
+/* Returns how many samples are missing before samples whose time is that of sample `number`. The time is compared with the end of the samples before them by
+ * their time, and not with the count of samples: the clock of a recorder may be faster or slower than the sound's rate. */
+static int64_t gap_before(const struct stk_sound_stream *s, int64_t number)
+{
+	if (s->due == STK_STREAM_NOT_DUE || s->relinked)
+		return 0;
+	const int64_t most = stk__stream_inaccuracy(s), step = number - s->due, late = number + s->shift - s->at;
+	if (step <= most)
+		return 0;
+	return late >= step - most && late <= step + most ? late : step; /* `late` keeps roundings of times from adding up over many gaps */
+}
+
+/* Moves s->at over a gap of `gap` samples, to the first of n samples whose time is that of sample `number`. */
+static void advance(struct stk_sound_stream *s, int64_t number, int64_t gap, int64_t n)
+{
+	const bool begins = s->due == STK_STREAM_NOT_DUE;
+	s->at = begins ? number : s->at + gap;
+	if (gap || s->relinked)
+		s->shift = s->at - number;
+	/* Times that vary are followed at once if they are late, and slowly if they are early, so that one early time makes no gap after it. */
+	const bool follows = begins || s->relinked || number > s->due - n / 32;
+	s->due = (follows ? number : s->due - n / 32) + n;
+	s->relinked = false;
+}
+
+/* Returns the number of samples in a packet of MP3 or FLAC, by its header, or by its duration if the header is damaged; 0: unknown. */
+static int64_t count_samples(const struct stk_sound_stream *s, const AVPacket *p)
+{
+	struct stk_flac_block block;
+	const size_t size = (size_t)p->size;
+	if (s->stream->codecpar->codec_id == AV_CODEC_ID_FLAC && stk__flac_block_read(p->data, size, s->info.rate, s->info.bits, &block))
+		return block.frames;
+	if (s->stream->codecpar->codec_id == AV_CODEC_ID_MP3 && size >= 4 && p->data[0] == 0xff && (p->data[1] & 0xe6) == 0xe2)
+		return (p->data[1] & 0x18) == 0x18 ? 1152 : 576;
+	if (p->pts < s->start || p->pts > INT64_MAX / 2 || p->duration < 0 || p->duration > INT64_MAX / 2)
+		return 0;
+	return sample_number(s, p->pts + p->duration) - sample_number(s, p->pts);
+}
+
+/* Skips a packet if it ends at least `packets` packets before frame `first`, where a window begins. Counts its samples as if it had been decoded. */
+static bool skip_packet(struct stk_sound_stream *s, const AVPacket *p, int64_t first, int packets)
+{
+	const int64_t n = p->pts == AV_NOPTS_VALUE ? 0 : count_samples(s, p);
+	if (!n)
 		return false;
-	return sample_number(s, p->pts + p->duration * (packets + 1)) <= first;
+	const int64_t number = sample_number(s, p->pts), gap = gap_before(s, number);
+	const int64_t from = s->due == STK_STREAM_NOT_DUE ? number : s->at + gap;
+	if (from + n * (packets + 1) > first || (gap && is_wrong(s, gap, p->pts)))
+		return false;
+	advance(s, number, gap, n);
+	s->at += n;
+	return true;
 }
 
 /* Fails with STK_CORRUPT, because bytes cannot be decoded, unless the stream is lenient, or the failure says nothing about the window from frame `first` on: the
@@ -155,11 +217,11 @@ static enum stk_status send_packet(struct stk_sound_stream *s, int64_t first, st
 			return status;
 		next = &p->queue[p->next++];
 		p->ready--;
-		if (preroll_packets < 0 || !is_before(s, next->packet, first, preroll_packets))
+		s->relinked |= next->begins_link;
+		if (preroll_packets < 0 || !skip_packet(s, next->packet, first, preroll_packets))
 			break;
-		s->jumped = s->unplaced = true;
+		s->jumped = true;
 	}
-	s->relinked |= next->begins_link;
 	int code = s->f->avcodec_send_packet(s->context, next->packet);
 	s->f->av_packet_unref(next->packet);
 	if (code == AVERROR(ENOMEM))
@@ -192,43 +254,26 @@ static enum stk_status check_frame(struct stk_sound_stream *s, struct stk_error 
 	return STK_OK;
 }
 
-/* Returns whether a gap of `gap` samples before s->frame is so long that the frame's time must be wrong: an hour, or beyond the end that the file states. */
-static bool is_wrong(const struct stk_sound_stream *s, int64_t gap)
-{
-	enum { SLACK = 1 };
-	const AVFormatContext *f = stk__container_format(s->container);
-	const AVRational tb = s->stream->time_base;
-	double end = HUGE_VAL;
-	if (f->duration_estimation_method != AVFMT_DURATION_FROM_BITRATE && s->stream->duration > 0)
-		end = (double)s->stream->duration * tb.num / tb.den;
-	else if (f->duration_estimation_method != AVFMT_DURATION_FROM_BITRATE && f->duration > 0)
-		end = (double)f->duration / AV_TIME_BASE;
-	return gap > (int64_t)3600 * s->info.rate || stk__stream_seconds_at(s, s->frame->pts) > end + SLACK;
-}
-
-/* Sets s->at to the number of the first sample in s->frame, and s->gap to the number of samples that are missing before it. first: the window's first frame.
- * STK_CORRUPT, unless the stream is lenient: the frame's time is wrong. */
-static enum stk_status place_frame(struct stk_sound_stream *s, int64_t first, struct stk_error *err)
+/* Sets s->at to the number of the first sample in s->frame, and s->gap to the number of samples that are missing before it. STK_CORRUPT, unless the stream is
+ * lenient: the frame's time is wrong. */
+static enum stk_status place_frame(struct stk_sound_stream *s, struct stk_error *err)
 {
 	const AVFrame *f = s->frame;
 	s->gap = 0;
-	if (s->origin == AV_NOPTS_VALUE || f->pts == AV_NOPTS_VALUE)
+	if (s->origin == AV_NOPTS_VALUE || (f->pts == AV_NOPTS_VALUE && s->due == STK_STREAM_NOT_DUE))
 		return STK_OK;
-	const int64_t number = sample_number(s, f->pts) + s->shift, expected = s->unplaced ? first : s->at, gap = number - expected;
-	const bool fits = s->unplaced ? gap <= 0 : gap <= stk__stream_inaccuracy(s);
-	if (s->relinked)
-		s->shift -= gap;
-	else if (fits && s->unplaced)
-		s->at = number;
-	else if (!fits && !is_wrong(s, gap)) {
-		s->at = number;
-		s->gap = gap;
-	} else if (!fits && !s->lenient)
-		return stk__fail(err, STK_CORRUPT,
-			"the sound's time jumps from %.3f s to %.3f s: the file is damaged, or parts of several recordings follow each other in it. Cut "
-			"it there, or give strict=False, which ignores the jump",
-			(double)expected / s->info.rate, (double)number / s->info.rate);
-	s->unplaced = s->relinked = false;
+	int64_t number = f->pts == AV_NOPTS_VALUE ? s->due : sample_number(s, f->pts), gap = gap_before(s, number);
+	if (gap && is_wrong(s, gap, f->pts)) {
+		if (!s->lenient)
+			return stk__fail(err, STK_CORRUPT,
+				"the sound's time jumps from %.3f s to %.3f s: the file is damaged, or parts of several recordings follow each "
+				"other in it. Cut it there, or give strict=False, which ignores the jump",
+				seconds(s), (double)(s->at + gap) / s->info.rate);
+		number = s->due;
+		gap = 0;
+	}
+	advance(s, number, gap, f->nb_samples);
+	s->gap = gap;
 	return STK_OK;
 }
 
@@ -251,7 +296,7 @@ static enum stk_status next_frame(struct stk_sound_stream *s, int64_t first, str
 			status = check_frame(s, err);
 			s->pending = !status && s->frame->nb_samples > 0;
 			if (s->pending)
-				status = place_frame(s, first, err);
+				status = place_frame(s, err);
 		}
 		if (status)
 			return status;

@@ -25,6 +25,8 @@ struct stk_stream_packets {
 	int64_t offset;     /* added to all times, so that a chained stream's times continue those of the stream before it */
 };
 
+#define STK_STREAM_NOT_DUE INT64_MIN
+
 struct stk_sound_stream {
 	const struct stk_ffmpeg *f;
 	struct stk_media_input in;
@@ -42,13 +44,13 @@ struct stk_sound_stream {
 	int64_t start;  /* of the first packet; 0 if it has none; AV_NOPTS_VALUE before it has been read */
 	int64_t origin; /* of the first frame of samples; AV_NOPTS_VALUE if frames have no times */
 	/* The state of decoding since the file was opened. */
-	bool pending;    /* `frame` holds samples that have not been passed on yet */
-	bool drained;    /* the decoder has received the end of the stream */
-	bool jumped;     /* packets were left out */
-	bool unplaced;   /* `at` follows from the time of the next frame, since packets before it were left out */
-	bool relinked;   /* the time of the next frame says nothing, since it is the first one of a chained stream */
-	int64_t at;      /* number of the next frame of samples, or of the first one in `frame` if `pending` */
-	int64_t shift;   /* number of samples by which frames of a chained stream are later than their times */
+	bool pending;  /* `frame` holds samples that have not been passed on yet */
+	bool drained;  /* the decoder has received the end of the stream */
+	bool jumped;   /* packets were left out */
+	bool relinked; /* the time of the next frame says nothing, since it is the first one of a chained stream */
+	int64_t at;    /* number of the next frame of samples, or of the first one in `frame` if `pending` */
+	int64_t due;   /* number of the sample whose time is the end of the last frame; STK_STREAM_NOT_DUE: there was no frame yet */
+	int64_t shift; /* difference between `at` and the number that follows from a frame's time, set at a gap and where a chained stream begins */
 	int64_t gap;     /* if `pending`: number of frames before `at` for which the file has no samples */
 	uint8_t *block;  /* memory for the interleaved samples of a planar `frame`, and for silence */
 	size_t capacity; /* size of `block` in bytes */

@@ -46,7 +46,7 @@ def made(folder, name, codec):
     if not path.exists():
         try:
             # Without pns: FFmpeg's decoder replaces parts of such a sound by random noise, which is not the same after a gap.
-            ffmpeg("-i", folder / "source.wav", "-c:a", codec, *(["-aac_pns", "0"] if codec == "aac" else []), path)
+            ffmpeg("-i", folder / "source.wav", "-c:a", codec, *(["-aac_pns", "0"] if codec == "aac" else []), "-strict", "-2", path)
         except subprocess.CalledProcessError:
             path.unlink(missing_ok=True)
             pytest.skip("this ffmpeg cannot write it")
@@ -155,7 +155,42 @@ def test_jitter_of_times_is_no_gap(folder, name):
     path = folder / f"jitter-{name}"
     late = "{0}+mod(N\\,3)*0.003/TB"
     ffmpeg("-i", made(folder, name, GAPS[name]), "-c", "copy", "-bsf:a", f"setts=pts={late.format('PTS')}:dts={late.format('DTS')}", path)
-    assert np.array_equal(stoker.audioread(path)[0], samples_of(path))
+    whole = samples_of(path)
+    assert np.array_equal(stoker.audioread(path)[0], whole)
+    for start in (1.25, 6.5):
+        part = stoker.audioread(path, start=start, duration=0.3)[0]
+        assert np.array_equal(part, whole[round(start * RATE) : round((start + 0.3) * RATE)])
+
+
+@pytest.mark.parametrize("rate", (0.99, 0.999, 1.001, 1.002, 1.01))
+@pytest.mark.parametrize("name", [*GAPS, "flac.mp4"])
+def test_drift_of_times_is_no_gap(folder, name, rate):
+    """The clock of a recorder is faster or slower than the sound's rate."""
+    intact, path = made(folder, name, {**GAPS, "flac.mp4": "flac"}[name]), folder / f"drift-{rate}-{name}"
+    ffmpeg("-i", intact, "-c", "copy", "-strict", "-2", "-bsf:a", f"setts=ts=TS*{rate}:duration=DURATION*{rate}", path)
+    whole, got = samples_of(path), stoker.audioread(path)[0]
+    assert abs(len(whole) - len(samples_of(intact))) <= RATE // 10  # In MP4, the drift also changes the stated begin and end.
+    assert np.array_equal(got, whole)
+    origin = stoker.AudioDecoder(path).metadata.begin_stream_seconds
+    for start in (0.5, 3.21, 6.5):  # FLAC and MP3 in MP4 are decoded from a packet near the window
+        first, end = round(start * RATE), round((start + 0.4) * RATE)
+        assert np.array_equal(stoker.audioread(path, start=start, duration=0.4)[0], got[first:end])
+        assert np.array_equal(window(path.read_bytes(), origin + start, origin + start + 0.4), got[first:end])
+
+
+@pytest.mark.parametrize("name", ["mp3.mp4", "flac.mp4", "aac.ts"])
+def test_a_gap_in_a_drifting_file_is_as_long_as_its_times_say(folder, name):
+    intact, path = made(folder, name, {**GAPS, "flac.mp4": "flac"}[name]), folder / f"drift-gap-{name}"
+    late = "{0}*1.01+gte({0}*TB\\,4)*0.5/TB"
+    ffmpeg("-i", intact, "-c", "copy", "-strict", "-2", "-bsf:a", f"setts=pts={late.format('PTS')}:dts={late.format('DTS')}", path)
+    whole, got = samples_of(intact), stoker.audioread(path)[0]
+    longer = 0 if name == "flac.mp4" else RATE // 2  # the header of FLAC states the length
+    assert abs(len(got) - len(whole) - longer) <= RATE // 100
+    silent = np.flatnonzero(~got.any(axis=1)[RATE : 6 * RATE])
+    assert abs(len(silent) - RATE // 2) <= RATE // 20
+    for start in (0.5, 3.7, 4.1, 4.3, 6.5):
+        part = stoker.audioread(path, start=start, duration=0.6)[0]
+        assert np.array_equal(part, got[round(start * RATE) : round((start + 0.6) * RATE)])
 
 
 @pytest.mark.parametrize("name", GAPS)
