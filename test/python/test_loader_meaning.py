@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from stoker import Loader, fn, pipeline_def
+from stoker import Loader, Pipeline, fn, pipeline_def
 from stoker import transforms as T
-from stoker.errors import InvalidArgumentError, LimitError, ShapeError, StokerError, UnsupportedError
+from stoker.errors import InvalidArgumentError, LimitError, ShapeError, StateError, StokerError, UnsupportedError
 from stoker.loader._random import bijection
 from stoker.loader.sources import _dataset, _fetch
 from stoker.loader.sources._dataset import DatasetSource
@@ -772,6 +772,71 @@ def test_the_epoch_that_a_loop_left_may_be_set_again(tree, wrap, sampler):
     assert ids(loader, 1) == epochs[0][2:3]
     loader.set_epoch(0)
     assert ids(loader) == epochs[0]
+
+
+@pytest.mark.parametrize("wrap", [lambda loader: loader, lambda loader: loader.as_dataloader()], ids=["Loader", "as_dataloader"])
+@pytest.mark.parametrize("sampler", [None, [*range(20, 0, -1)]], ids=["shuffle", "ids"])
+def test_an_iteration_goes_on_if_its_epoch_is_set(tree, wrap, sampler):
+    """Lightning takes a batch ahead from a Loader without a length, and sets the epoch afterwards."""
+
+    def made():
+        return Loader(tree, 4, transforms=SMALL, shuffle=sampler is None, sampler=sampler, seed=3, fields=("index",))
+
+    def ids(batches):
+        return [batch.index.tolist() for batch in batches]
+
+    whole = made()
+    epochs = [ids(whole) for _ in range(4)]
+    for early in (False, True):
+        loader = wrap(made())
+        for epoch in range(3):
+            iterator = iter(loader)
+            first = ids([next(iterator)])
+            loader.set_epoch(epoch)
+            state = loader.state_dict()
+            assert first + ids(itertools.islice(iterator, 1 if early else None)) == epochs[epoch][: 2 if early else None]
+            if early:
+                assert ids(itertools.islice(loader, 1)) == epochs[epoch][:1]
+                loader.set_epoch(epoch)
+                loader.set_epoch(epoch + 1)  # replaces the epoch that was set before
+            continued = wrap(made())
+            continued.load_state_dict(state)
+            assert ids(continued) == epochs[epoch][1:]
+        assert ids(loader) == epochs[3]
+    loader = wrap(made())
+    next(iter(loader))
+    state = loader.state_dict()
+    loader.set_epoch(0)
+    loader.load_state_dict(state)
+    assert ids(loader) == epochs[0][1:]
+
+
+def test_a_stream_without_a_length_goes_on_if_its_epoch_is_set():
+    class Stream(torch.utils.data.IterableDataset):
+        def __iter__(self):
+            return ((np.full((4, 4, 3), i, np.uint8), i) for i in range(12))
+
+    loader = Loader(Stream(), 2)
+    for epoch in range(2):
+        iterator = iter(loader)
+        first = next(iterator).label.tolist()
+        loader.sampler.set_epoch(epoch)
+        assert first + [i for batch in iterator for i in batch.label.tolist()] == list(range(12))
+
+
+def test_a_pipeline_goes_on_if_its_epoch_is_set(tree):
+    """A Pipeline cannot begin an epoch again. The next iteration says so, and not the one that runs."""
+    with Pipeline(4, 2, None) as pipe:
+        pipe.set_outputs(fn.readers.file(file_root=str(tree))[1])
+    loader = Loader(pipe, fields=["label"])
+    iterator = iter(loader)
+    next(iterator)
+    loader.set_epoch(0)
+    next(iterator)
+    with pytest.raises(StateError, match="set_epoch: the user's Pipeline goes through its epochs in order"):
+        iter(loader)
+    next(iter(loader))
+    assert loader.epoch == 1
 
 
 def test_a_list_of_ids_as_sampler(tree):

@@ -2,6 +2,7 @@
 """Loader.mix: shares that are exact over time, epochs of a named source or of steps, and states that continue with other numbers of ranks."""
 
 import io
+import itertools
 import json
 import os
 import tarfile
@@ -242,17 +243,33 @@ def test_what_is_refused():
 
 @pytest.mark.parametrize("ends", [{"steps": 6}, {"epoch": "b"}])
 def test_set_epoch_after_a_loop_was_left(ends):
-    """set_epoch() takes the epoch of the next iteration. A mixture cannot go back to the start of the epoch that the loop has begun, and says so."""
+    """set_epoch() takes the epoch of the next iteration. A mixture cannot go back to the start of the epoch that the loop has begun. The next iteration says
+    so, and not the one that runs."""
     mixed = mixture(**ends)
     for epoch in range(3):
         mixed.set_epoch(epoch)
         iterator = iter(mixed)
         mixed.set_epoch(epoch)  # Lightning calls it here when it continues a run
-        next(iterator), next(iterator)
-        with pytest.raises(
-            StateError, match=rf"set_epoch\({epoch}\).* in epoch {epoch}, which the loop has begun.* next one is epoch {epoch + 1}"
-        ):
-            mixed.set_epoch(epoch)
+        next(iterator)
+        mixed.set_epoch(epoch)
+        next(iterator)
+        assert (mixed.epoch, mixed.step) == (epoch, 2)
+        if epoch == 0:
+            with pytest.raises(StateError, match=r"set_epoch\(0\) was called after the loop had begun epoch 0"):
+                iter(mixed)
+        else:
+            mixed.set_epoch(epoch + 1)
+            with pytest.raises(StateError, match=rf"in order, and is in epoch {epoch};"):
+                mixed.set_epoch(epoch + 2)
+            mixed.set_epoch(epoch + 1)
+    mixed.set_epoch(2)
+    list(iterator)  # the next iteration is of another epoch
+    list(itertools.islice(mixed, 2))
+    assert (mixed.epoch, mixed.step) == (3, 2)
+    mixed = mixture(**ends)
+    mixed.load_state_dict({**mixed.state_dict(), "epoch": 2})
+    list(itertools.islice(mixed, 2))
+    mixed.set_epoch(2)
     state = mixed.state_dict()
     mixed = mixture(**ends)
     mixed.load_state_dict(state)

@@ -292,6 +292,28 @@ def test_the_epoch_that_a_loop_left_may_be_set_again(tmp_path):
     assert indices(loader) == epochs[0]
 
 
+def test_an_iteration_goes_on_if_its_epoch_is_set(tmp_path):
+    make(tmp_path)
+    whole = Loader.from_lerobot(tmp_path, 5, shuffle=True, seed=2)
+    epochs = [indices(whole) for _ in range(3)]
+    loader = Loader.from_lerobot(tmp_path, 5, shuffle=True, seed=2)
+    for epoch in range(2):
+        iterator = iter(loader)
+        first = indices(itertools.islice(iterator, 1))
+        loader.set_epoch(epoch)
+        assert first + indices(iterator) == epochs[epoch]
+    iterator = iter(loader)
+    next(iterator)
+    loader.set_epoch(2)
+    next(iterator)
+    assert indices(loader) == epochs[2]
+    next(iter(loader))
+    state = loader.state_dict()
+    loader.set_epoch(3)
+    loader.load_state_dict(state)
+    assert len(indices(loader)) == 4
+
+
 def test_a_thread_in_an_earlier_epoch_does_not_change_the_order(tmp_path):
     """A thread that still makes a batch of an epoch that the loop has left replaces the loader's order while another thread uses it."""
     make(tmp_path)

@@ -66,6 +66,7 @@ class Mixture:
         self._resumed = self._closed = False
         self._generation = 0
         self._first = 0  # the step with which this iteration began
+        self._again = False  # whether set_epoch() has asked for the epoch that this iteration has begun
         self._last: int | None = None
         self._one_thread = OneThread("mixture")
 
@@ -95,6 +96,7 @@ class Mixture:
         that ends epochs (the leader) begins its next one. All other sources continue at their positions; when an epoch of theirs ends, their next one
         begins."""
         with self._one_thread:
+            self._check_epoch()
             self._generation += 1
             left_early = self._inside and not self._resumed
             self._inside, self._resumed, self._closed = True, False, False
@@ -104,6 +106,20 @@ class Mixture:
                 self._next_epoch()
             self._first = self._step
             return Epoch(self, self._generation)
+
+    @property
+    def _has_begun(self) -> bool:
+        """Returns whether this iteration has taken a step. The next iteration then begins the next epoch."""
+        return self._inside and not self._resumed and self._step > self._first
+
+    def _check_epoch(self) -> None:
+        """Raises StateError if set_epoch() has asked for the epoch that the loop has begun. Raises it once: the loop may then begin the next epoch."""
+        again, self._again = self._again, False
+        if again:
+            raise StateError(
+                f"set_epoch({self._epoch}) was called after the loop had begun epoch {self._epoch}, and a mixture cannot go back to the start of an epoch: "
+                "leave set_epoch out, or load a state that was saved at the start"
+            )
 
     def _take(self, generation: int) -> Any:
         """Returns the next batch, or END at the end of the epoch. After an error, the next call continues with the batch after the one that failed."""
@@ -167,7 +183,7 @@ class Mixture:
     def _next_epoch(self) -> None:
         self._epoch += 1
         self._leader_epoch = None
-        self._step = 0
+        self._step, self._again = 0, False
         self._begun = list(self._taken)
 
     def __len__(self) -> int:
@@ -277,6 +293,7 @@ class Mixture:
             self._taken, self._begun = list(state["taken"]), list(state["begun"])
             self._epoch, self._step = state["epoch"], state["step"]
             self._inside = self._resumed = state["inside"]
+            self._again = False
             self._running = [None] * len(self.names)
 
     @property
@@ -307,14 +324,16 @@ class Mixture:
         return all(abs(share * total - n) <= largest for share, n in zip(self.shares, taken, strict=True))
 
     def set_epoch(self, epoch: int) -> None:
-        """Does nothing for the epoch of the next iteration. Raises StateError for others: a mixture goes through its epochs in order."""
-        begun = self._inside and not self._resumed and self._step > self._first
-        if epoch == self._epoch + begun:
-            return
-        left = f", which the loop has begun, so that its next one is epoch {self._epoch + 1}" if begun else ""
-        raise StateError(
-            f"set_epoch({epoch!r}): a mixture goes through its epochs in order, and is in epoch {self._epoch}{left}; load_state_dict goes elsewhere"
-        )
+        """Does nothing for the epoch of the next iteration. If the loop has begun this epoch, accepts its number while the loop continues, but the next
+        iteration then raises StateError. Raises StateError for other epochs: a mixture goes through its epochs in order."""
+        if epoch == self._epoch:
+            self._again = self._again or self._has_begun
+        elif epoch == self._epoch + 1 and self._has_begun:
+            self._again = False
+        else:
+            raise StateError(
+                f"set_epoch({epoch!r}): a mixture goes through its epochs in order, and is in epoch {self._epoch}; load_state_dict goes elsewhere"
+            )
 
     def close(self) -> None:
         """Closes all sources. state_dict() returns the same as before, and a new iteration continues from that position."""

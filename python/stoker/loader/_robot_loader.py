@@ -80,6 +80,7 @@ class RobotLoader:
         # The epoch, and the position after its last batch that was taken. They are one tuple, so that other threads read both at once.
         self._at = (0, 0)
         self._inside = self._resumed = False
+        self._again = False  # whether the next iteration begins this epoch again, as set_epoch() asked
         self._first = 0  # the value of _done with which this iteration began
         self._order: tuple[tuple[int, int], Any] | None = None  # (seed, epoch), and the ids of that epoch in order
         self._generation = 0
@@ -157,17 +158,23 @@ class RobotLoader:
     def __iter__(self) -> Epoch:
         """Iterates over one epoch. If an iteration was left early, the next one begins the next epoch; after load_state_dict or close, it continues."""
         self._generation += 1
-        if self._inside and not self._resumed:
-            self._at = (self._epoch + 1, 0)
-        if self._resumed and not self._has_step(self._done):
+        again, self._again = self._again, False
+        if again:
+            self._at = (self._epoch, 0)
+        elif (self._inside and not self._resumed) or (self._resumed and not self._has_step(self._done)):
             self._at = (self._epoch + 1, 0)
         self._inside, self._resumed = True, False
         self._first = self._done
         return Epoch(_Ahead(self), self._generation)
 
+    @property
+    def _has_begun(self) -> bool:
+        """Returns whether this iteration has given a batch. The next iteration then begins the next epoch, unless set_epoch() sets this one again."""
+        return self._inside and not self._resumed and self._done > self._first
+
     def _end_epoch(self, generation: int) -> None:
         if generation == self._generation:
-            self._at, self._inside = (self._epoch + 1, 0), False
+            self._at, self._inside, self._again = (self._epoch + 1, 0), False, False
 
     def _check_generation(self, generation: int) -> None:
         if generation != self._generation:
@@ -226,15 +233,18 @@ class RobotLoader:
         self._generation += 1
         self._at, self._seed = (state["epoch"], state["consumed"]), state["seed"]
         self._order = None
-        self._resumed, self._inside = True, True
+        self._resumed, self._inside, self._again = True, True, False
 
     def set_epoch(self, epoch: int) -> None:
-        """Sets the epoch of the next iteration, which begins at the epoch's start, or continues from the state if a state of this epoch was just loaded. Raises
-        InvalidArgumentError unless it is a whole number of at least 0."""
+        """Sets the epoch of the next iteration, which begins at the epoch's start, or continues from the state if a state of this epoch was just loaded. An
+        iteration over the same epoch continues; if it reaches the end of the epoch, the next one begins the next epoch. Raises InvalidArgumentError unless the
+        epoch is a whole number of at least 0."""
         epoch = _numbers.whole("set_epoch: an epoch", epoch, 0, MOST_EPOCHS - 1)
-        if epoch != self._epoch or (self._inside and not self._resumed and self._done > self._first):
+        if epoch == self._epoch:
+            self._again = self._again or self._has_begun
+        else:
             self._generation += 1
-            self._at, self._inside, self._resumed = (epoch, 0), False, False
+            self._at, self._inside, self._resumed, self._again = (epoch, 0), False, False, False
 
     def close(self) -> None:
         """Ends the threads. state_dict() returns the same as before, and a new iteration continues from that position."""

@@ -40,6 +40,7 @@ class Run:
         self._made: Pipeline | None = None  # the pipeline that is being built, if any
         self.epoch = 0
         self.inside = False  # whether an epoch has begun and has not ended
+        self._again: int | None = None  # the epoch that the next iteration begins again, as set_epoch() asked; else None
         self.changed = False  # whether a user's function may have changed the batch that was put back
         self.base = 0  # number of the Loader's epoch that is epoch 0 for `pipe`
         self.resumed: dict[str, Any] | None = None  # state from which the next pipeline continues this epoch; None: from its first sample
@@ -247,8 +248,12 @@ class Run:
     # ---- batches ----
 
     def begin(self) -> None:
-        """Begins an iteration over the rest of a restored epoch, or over a new epoch. If the loop left an epoch early, ends that epoch first."""
-        if self.has_begun:
+        """Begins an iteration over the rest of a restored epoch, or over a new epoch. If the loop left an epoch early, ends that epoch first, or goes back to
+        its start if repeat() was called."""
+        again, self._again = self._again, None
+        if again is not None:
+            self.go_to(again)
+        elif self._has_begun:
             self._leave()
         if not self.inside and self.resumed is None and self.source.resized():
             self._drop()
@@ -259,9 +264,15 @@ class Run:
         self.ready()
 
     @property
-    def has_begun(self) -> bool:
-        """Returns whether this iteration has given a batch. The next iteration then begins the next epoch."""
+    def _has_begun(self) -> bool:
+        """Returns whether this iteration has given a batch. The next iteration then begins the next epoch, unless repeat() is called."""
         return self.inside and self.step > 0
+
+    def repeat(self) -> None:
+        """Lets the next iteration begin this epoch again if the current one has begun it. The current iteration continues, because trainers call set_epoch()
+        also after they have taken the first batch. If it reaches the end of the epoch, the next iteration begins the next epoch."""
+        if self._again != self.epoch:
+            self._again = self.epoch if self._has_begun else None
 
     def _leave(self) -> None:
         self.changed = False
@@ -281,7 +292,7 @@ class Run:
     def _next_epoch(self) -> None:
         self.source.one_epoch = False  # tars are read from front to back in the first epoch at most
         self.epoch += 1
-        self.resumed = self.ids = None
+        self.resumed = self.ids = self._again = None
         self.inside, self.before = False, 0
 
     @property
@@ -452,6 +463,7 @@ class Run:
             if not self.source.makes_order:
                 self.ready()  # restores the state in a new pipeline, which raises an error if it refuses the state
             self.source.check_targets(state.targets)
+            self._again = None
         except BaseException:
             self._drop()
             self._go_on_with(seed, own_seed)
@@ -542,7 +554,7 @@ class Run:
         self._leave_stretches()
         self.source.one_epoch = False
         self.epoch = epoch
-        self.resumed = self.ids = None
+        self.resumed = self.ids = self._again = None
         self.inside = False
 
     def close(self) -> None:

@@ -651,9 +651,10 @@ class Loader(metaclass=BriefHelp):
 
     def set_epoch(self, epoch: int) -> None:
         """Sets the epoch of the next iteration. Loops need not call it."""
-        # Does nothing for the epoch of a state that was just loaded: the next iteration continues from the state.
+        # For the epoch of a state that was just loaded, the next iteration continues from the state.
         epoch = _numbers.whole("set_epoch: an epoch", epoch, 0, MOST_EPOCHS - 1)
-        if epoch == self.epoch and not self._run.has_begun:
+        if epoch == self.epoch:
+            self._run.repeat()
             return
         with self._one_thread:
             self._run.go_to(epoch)
