@@ -280,6 +280,22 @@ def test_set_epoch_after_a_loop_was_left(ends):
     assert (mixed.epoch, mixed.step) == (2, 3)
 
 
+@pytest.mark.parametrize("ends", [{"steps": 6}, {"epoch": "b"}])
+def test_an_iteration_without_a_batch_begins_no_epoch(ends):
+    wanted = labels(mixture(**ends))
+    mixed = mixture(**ends)
+    iter(mixed)
+    mixed.set_epoch(0)
+    assert labels(itertools.islice(mixed, 2)) == wanted[:2]
+    state = mixed.state_dict()
+    mixed = mixture(**ends)
+    mixed.load_state_dict(state)
+    iter(mixed)
+    mixed.set_epoch(0)
+    assert labels(mixed) == wanted[2:]
+    assert mixed.epoch == 1
+
+
 def test_numbers_of_numpy_and_torch():
     torch = pytest.importorskip("torch")
     a, b = source("a"), source("b")

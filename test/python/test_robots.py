@@ -314,6 +314,20 @@ def test_an_iteration_goes_on_if_its_epoch_is_set(tmp_path):
     assert len(indices(loader)) == 4
 
 
+def test_an_iteration_without_a_batch_begins_no_epoch(tmp_path):
+    make(tmp_path)
+    loader = Loader.from_lerobot(tmp_path, 5, shuffle=True, seed=2)
+    first = indices(Loader.from_lerobot(tmp_path, 5, shuffle=True, seed=2))
+    iter(loader)
+    loader.set_epoch(0)
+    assert indices(itertools.islice(loader, 2)) == first[:2]
+    state = loader.state_dict()
+    loader.load_state_dict(state)
+    iter(loader)
+    loader.set_epoch(0)
+    assert indices(loader) == first[2:]
+
+
 def test_a_thread_in_an_earlier_epoch_does_not_change_the_order(tmp_path):
     """A thread that still makes a batch of an epoch that the loop has left replaces the loader's order while another thread uses it."""
     make(tmp_path)

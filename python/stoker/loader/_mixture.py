@@ -98,7 +98,7 @@ class Mixture:
         with self._one_thread:
             self._check_epoch()
             self._generation += 1
-            left_early = self._inside and not self._resumed
+            left_early = self._has_begun
             self._inside, self._resumed, self._closed = True, False, False
             if left_early:
                 if self._leader is not None:  # not later: until it starts, the leader's state is of the epoch that was left

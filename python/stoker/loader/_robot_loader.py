@@ -161,7 +161,7 @@ class RobotLoader:
         again, self._again = self._again, False
         if again:
             self._at = (self._epoch, 0)
-        elif (self._inside and not self._resumed) or (self._resumed and not self._has_step(self._done)):
+        elif self._has_begun or (self._resumed and not self._has_step(self._done)):
             self._at = (self._epoch + 1, 0)
         self._inside, self._resumed = True, False
         self._first = self._done
