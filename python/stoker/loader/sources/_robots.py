@@ -120,12 +120,12 @@ class Robots:
         self._make_caches()
 
     def digest(self) -> str:
-        """Returns a digest of the rate, the chosen episodes, the features and the tasks, for saved states."""
+        """Returns a digest of the rate, the chosen episodes, the features and the tasks, for saved states. The subtasks are left out, because
+        `columns` decides whether they are read."""
         if self._digest is None:
             episodes = [(e.number, e.begin, e.end) for e in self.episodes]
             features = sorted((name, str(f.get("dtype")), str(f.get("shape"))) for name, f in self.features.items())
-            texts = [sorted(found.items()) for found in (self.tasks, self.subtasks) if found is not None]
-            self._digest = digest_of_text(self.fps, episodes, features, *texts)
+            self._digest = digest_of_text(self.fps, episodes, features, sorted(self.tasks.items()))
         return self._digest
 
     # ---- metadata ----
