@@ -2,6 +2,7 @@
 """Reads of the row groups of a table: reads that fail are repeated, and reads that outlive close() are not counted."""
 
 import threading
+from contextlib import nullcontext
 
 import pytest
 from stoker import Loader
@@ -56,6 +57,22 @@ def test_damaged_groups_are_read_once(path, failing):
         for _ in range(2):
             assert rows(loader) == [k for k in range(ROWS) if k // 10 != 1]
     assert reads.count(1) == 1
+
+
+def test_groups_whose_read_failed_push_none_out_of_memory(path, failing):
+    faults, reads = failing
+    faults[3] = CorruptError(f"{path}: row group 3: it is damaged")
+    table = _table.Table([str(path)])
+    table.want([0, 1, 3])
+    for row in (0, 10, 30):
+        with pytest.raises(CorruptError) if row == 30 else nullcontext():
+            table[row]
+    table.memory = table._kept_bytes
+    for _ in range(2):
+        table.want([0], ahead=[3])
+        table[10]
+    table.close()
+    assert sorted(reads) == [0, 1, 3]
 
 
 def test_a_lack_of_memory_is_no_damage(path, monkeypatch):

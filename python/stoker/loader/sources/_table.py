@@ -391,14 +391,16 @@ class Table:
     def want(self, groups: Iterable[int], ahead: Iterable[int] = ()) -> None:
         """Starts to read those groups that are not in memory, in this order, and marks the others as recently used. Reads a group again if its last read failed,
         unless its data are damaged. ahead: groups that are needed later. Such a group is read when it fits into `memory` after groups that are not pinned were
-        dropped, or when memory holds only groups of this call. Ignores groups that are too large."""
+        dropped, or when memory holds only groups of this call. Ignores groups that are too large, and later groups whose last read
+        failed."""
         needed = [g for g in groups if not self._is_too_large(g)]
         for group in needed:
             self._forget_failure(group)
             self._future(group)
         with self._lock:
             self._needed = frozenset(needed)
-            self._ahead.update(dict.fromkeys(g for g in ahead if g not in self._kept and not self._is_too_large(g)))
+            ahead = (g for g in ahead if g not in self._kept and g not in self._failed and not self._is_too_large(g))
+            self._ahead.update(dict.fromkeys(ahead))
         self._read_ahead()
 
     def _forget_failure(self, group: int) -> None:
