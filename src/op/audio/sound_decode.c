@@ -125,20 +125,29 @@ struct collected {
 	const struct stk_sound_want *want;
 	const struct stk_sound_state *state;
 	struct stk_arena *arena;
-	int64_t wanted; /* the number of frames that are wanted; INT64_MAX: all */
+	int64_t wanted;   /* the number of frames that are wanted; INT64_MAX: all */
+	int64_t expected; /* an estimate of the number of frames from the first wanted one to the file's end; -1: unknown */
 	uint8_t *data;
 	int64_t frames, capacity;
 	size_t most; /* maximum number of bytes to store; further frames are only counted; 0: no limit */
 };
 
-/* Returns the number of frames for which memory is taken first. The duration that a file states may be far too long, so it counts only up to a limit. */
+enum { LEAST_CAPACITY = 1 << 15 };
+
+/* Returns the number of frames for which memory is taken first. If it is too small, the frames are copied to more memory, and both count towards the limit
+ * for a sample, so the number is that of all frames if there is room. The duration that a file states may be far too long: then most of the memory must stay
+ * free. */
 static int64_t first_capacity(const struct collected *c)
 {
-	enum { LEAST = 1 << 15, MOST = 1 << 22 };
-	const int64_t expected = c->state->info.expected;
-	if (expected < 0 && c->wanted <= MOST)
-		return c->wanted;
-	return expected > MOST ? MOST : expected > LEAST ? expected : LEAST;
+	enum { MARGIN = 4096 }; /* MARGIN: AAC files have some more frames than they state */
+	const size_t size = frame_size(c->want, c->state), allowed = stk__arena_left(c->arena), top = (size_t)1 << 32;
+	const size_t left = allowed < top ? allowed : top;
+	const int64_t most = c->expected < 0 ? INT64_MAX : c->expected + MARGIN, n = c->wanted < most ? c->wanted : most;
+	const bool sure = c->wanted <= c->expected;
+	if ((uint64_t)n <= (sure ? left : left - left / 8) / size)
+		return n;
+	const int64_t share = (int64_t)(left / 4 / size);
+	return c->expected < 0 || share < LEAST_CAPACITY ? LEAST_CAPACITY : share;
 }
 
 static enum stk_status collect(void *user, const uint8_t *samples, int64_t frames, struct stk_error *err)
@@ -169,12 +178,20 @@ static enum stk_status collect(void *user, const uint8_t *samples, int64_t frame
 	return STK_OK;
 }
 
+/* Stops counting memory that was taken for more frames than there are, and that was never written, towards the limit for a sample. */
+static void discharge_rest(struct collected *c)
+{
+	if (c->capacity - c->frames > LEAST_CAPACITY) /* smaller takes may not have been counted */
+		stk__arena_discharge(c->arena, (size_t)(c->capacity - c->frames) * frame_size(c->want, c->state));
+}
+
 /* Decodes the window of an open stream to the worker's scratch memory, to which state->decoded then points. Sets the numbers of frames in *state to what
  * the file really has. */
 static enum stk_status decode_stream(const struct stk_call *call, struct stk_sound_stream *stream, const struct stk_sound_want *want,
 	struct stk_sound_state *state, struct stk_error *err)
 {
-	struct collected c = {.want = want, .state = state, .arena = call->tools->arena, .wanted = INT64_MAX};
+	struct collected c = {
+		.want = want, .state = state, .arena = call->tools->arena, .wanted = INT64_MAX, .expected = state->info.expected};
 	const struct stk_cancel *cancel = call->tools->cancel;
 	enum stk_status s;
 	state->resampled = want->rate > 0 && want->rate != (float)state->info.rate;
@@ -185,10 +202,12 @@ static enum stk_status decode_stream(const struct stk_call *call, struct stk_sou
 		if ((s = stk__stream_decode(stream, 0, -1, collect, &c, cancel, err)) || (s = find_window(want, c.frames, state, err)))
 			return s;
 		if ((size_t)c.frames * size <= c.most) {
+			discharge_rest(&c);
 			state->decoded = c.data + (size_t)state->first * size;
 			return STK_OK;
 		}
-		c = (struct collected){.want = want, .state = state, .arena = call->tools->arena, .wanted = state->count};
+		c = (struct collected){
+			.want = want, .state = state, .arena = call->tools->arena, .wanted = state->count, .expected = state->count};
 		s = stk__stream_decode(stream, state->first, state->count, collect, &c, cancel, err);
 		state->decoded = c.data;
 		state->count = c.frames;
@@ -198,10 +217,13 @@ static enum stk_status decode_stream(const struct stk_call *call, struct stk_sou
 		return s;
 	const bool all = state->count >= (int64_t)1 << 40;
 	c.wanted = all ? INT64_MAX : state->count;
+	if (c.expected >= 0)
+		c.expected = c.expected > state->first ? c.expected - state->first : 0;
 	if ((s = stk__stream_decode(stream, state->first, all ? -1 : state->count, collect, &c, cancel, err)))
 		return s;
 	if (c.frames == 0 && state->first > 0 && state->count > 0 && !want->window)
 		return stk__fail(err, STK_INVALID, "the window begins at %g s, after the end of the file", want->start);
+	discharge_rest(&c);
 	state->decoded = c.data;
 	if (want->window)
 		state->tail += state->count - c.frames;
