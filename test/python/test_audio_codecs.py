@@ -166,21 +166,6 @@ def test_the_memory_of_a_sound_is_taken_once(tmp_path, name):
         assert np.array_equal(np.array(pipe.run()[0].at(0)), part)
 
 
-def test_a_length_estimated_too_high_costs_no_memory(tmp_path):
-    """FFmpeg estimates the length of an MP3 file without an Info tag by the bit rate of its first frames."""
-    for name, bits, seconds in (("low", "32k", 2), ("high", "320k", 60)):
-        tone_of = ["-f", "lavfi", "-i", f"sine=frequency=440:sample_rate=48000:duration={seconds}", "-ac", "2"]
-        ffmpeg(*tone_of, "-b:a", bits, "-write_xing", "0", "-id3v2_version", "0", tmp_path / f"{name}.mp3")
-    data = (tmp_path / "low.mp3").read_bytes() + (tmp_path / "high.mp3").read_bytes()
-    whole = stoker.audiodecode(data)[0]
-    assert len(whole) < 63 * 48000
-    pipe = Pipeline(1, num_threads=1, device_id=None, memory_limit=12 * whole.nbytes)
-    with pipe:
-        source = fn.external_source(source=[[np.frombuffer(data, np.uint8)]], cycle=True)
-        pipe.set_outputs(*(fn.decoders.audio(source)[0] for _ in range(3)))
-    assert all(np.array_equal(np.array(output.at(0)), whole) for output in pipe.run())
-
-
 def test_a_flac_with_a_hole_at_its_end(folder, tmp_path):
     """8 MiB of zeros after the last block are skipped, like large tags. 1 TiB of zeros is refused, because searching it for the last block would take too
     long."""
