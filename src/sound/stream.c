@@ -134,16 +134,17 @@ static bool is_wrong(const struct stk_sound_stream *s, int64_t gap, int64_t time
 	return gap > (int64_t)3600 * s->info.rate || stk__stream_seconds_at(s, time) > end + SLACK;
 }
 
-/* Returns how many samples are missing before samples whose time is that of sample `number`. The time is compared with the end of the samples before them by
- * their time, and not with the count of samples: the clock of a recorder may be faster or slower than the sound's rate. */
-static int64_t gap_before(const struct stk_sound_stream *s, int64_t number)
+/* Returns how many samples are missing before n samples whose time is that of sample `number`. The time is compared with the end of the samples before them by
+ * their time (step), because the clock of a recorder may be faster or slower than the sound's rate. But nothing is missing unless the count of samples is
+ * late too, since single times may be wrong. Short packets that are lost, each with a step of its own length, count when they add up. */
+static int64_t gap_before(const struct stk_sound_stream *s, int64_t number, int64_t n)
 {
 	if (s->due == STK_STREAM_NOT_DUE || s->relinked)
 		return 0;
 	const int64_t most = stk__stream_inaccuracy(s), step = number - s->due, late = number + s->shift - s->at;
-	if (step <= most)
+	if (late <= most || (step <= most && 2 * step < n))
 		return 0;
-	return late >= step - most && late <= step + most ? late : step; /* `late` keeps roundings of times from adding up over many gaps */
+	return step <= most || late <= step + most ? late : step; /* `late` keeps roundings of times from adding up over many gaps */
 }
 
 /* Moves s->at over a gap of `gap` samples, to the first of n samples whose time is that of sample `number`. */
@@ -179,7 +180,7 @@ static bool skip_packet(struct stk_sound_stream *s, const AVPacket *p, int64_t f
 	const int64_t n = p->pts == AV_NOPTS_VALUE ? 0 : count_samples(s, p);
 	if (!n)
 		return false;
-	const int64_t number = sample_number(s, p->pts), gap = gap_before(s, number);
+	const int64_t number = sample_number(s, p->pts), gap = gap_before(s, number, n);
 	const int64_t from = s->due == STK_STREAM_NOT_DUE ? number : s->at + gap;
 	if (from + n * (packets + 1) > first || (gap && is_wrong(s, gap, p->pts)))
 		return false;
@@ -262,7 +263,7 @@ static enum stk_status place_frame(struct stk_sound_stream *s, struct stk_error 
 	s->gap = 0;
 	if (s->origin == AV_NOPTS_VALUE || (f->pts == AV_NOPTS_VALUE && s->due == STK_STREAM_NOT_DUE))
 		return STK_OK;
-	int64_t number = f->pts == AV_NOPTS_VALUE ? s->due : sample_number(s, f->pts), gap = gap_before(s, number);
+	int64_t number = f->pts == AV_NOPTS_VALUE ? s->due : sample_number(s, f->pts), gap = gap_before(s, number, f->nb_samples);
 	if (gap && is_wrong(s, gap, f->pts)) {
 		if (!s->lenient)
 			return stk__fail(err, STK_CORRUPT,

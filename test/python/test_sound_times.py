@@ -178,6 +178,26 @@ def test_drift_of_times_is_no_gap(folder, name, rate):
         assert np.array_equal(window(path.read_bytes(), origin + start, origin + start + 0.4), got[first:end])
 
 
+@pytest.mark.parametrize("name", ["opus.mkv", "aac.mp4"])
+@pytest.mark.parametrize("shift", [0.015, -0.03])
+def test_wrong_times_of_single_packets_add_no_silence(folder, name, shift):
+    """Every 30th packet is late or early. The first late one may count as a gap; after it, the count of samples agrees with its time."""
+    intact, path = made(folder, name, GAPS[name]), folder / f"single-{shift}-{name}"
+    moved = f"PTS+eq(mod(N\\,30)\\,15)*{shift}/TB"
+    ffmpeg("-i", intact, "-c", "copy", "-bsf:a", f"setts=pts={moved}:dts={moved.replace('PTS', 'DTS')}", path)
+    assert 0 <= len(stoker.audioread(path)[0]) - len(stoker.audioread(intact)[0]) <= 0.016 * RATE
+
+
+@pytest.mark.parametrize("every", [2, 10])
+def test_lost_packets_of_10_ms_are_silence(folder, every):
+    intact, path = folder / "short.mkv", folder / f"lost-{every}.mkv"
+    if not intact.exists():
+        ffmpeg("-i", folder / "source.wav", "-c:a", "libopus", "-frame_duration", "10", intact)
+    ffmpeg("-i", intact, "-c", "copy", "-bsf:a", f"noise=drop=eq(mod(n\\,{every})\\,1)", path)
+    lost = len(stoker.audioread(intact)[0]) - len(stoker.audioread(path)[0])
+    assert abs(lost) <= 0.02 * RATE < len(samples_of(intact)) - len(samples_of(path))
+
+
 @pytest.mark.parametrize("name", ["mp3.mp4", "flac.mp4", "aac.ts"])
 def test_a_gap_in_a_drifting_file_is_as_long_as_its_times_say(folder, name):
     intact, path = made(folder, name, {**GAPS, "flac.mp4": "flac"}[name]), folder / f"drift-gap-{name}"
