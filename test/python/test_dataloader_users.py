@@ -910,13 +910,24 @@ def drawn(target):
     return target + random.random()
 
 
-@pytest.mark.parametrize("function", [double, float])
+NAMES = {0: 4, 1: 7, 2: 5}
+
+
+@pytest.mark.parametrize("function", [double, float, lambda t: t + 1, lambda t: NAMES[int(t) % 3] - min(t, SCALE)])
 @pytest.mark.parametrize("name", TARGETS)
 def test_a_target_transform_that_only_computes(root, name, function):
     make, _ = TARGETS[name]
     assert "run in C" in DataLoader(make(root, function), 4).explain()
     compare(lambda: make(root, function))
     compare(lambda: make(root, function), 1, num_workers=1, collate_fn=list)
+
+
+@pytest.mark.parametrize(
+    "function", [lambda t: t + random.random(), lambda t: NAMES.pop(t, t), lambda t: print(t) or t, lambda t: same(t, t) or t]
+)
+def test_a_lambda_that_may_have_effects_runs_in_python(root, function):
+    for name, (make, in_c) in TARGETS.items():
+        assert ("run in C" in DataLoader(make(root, function), 4).explain()) == in_c, name
 
 
 def test_a_target_transform_that_draws_says_so(root):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import builtins
 import collections
+import dis
 import enum
 import inspect
 import itertools
@@ -163,6 +164,46 @@ def _only_reads(node: ast.Call) -> bool:
     """Returns whether a call of open() has no mode, or a constant one that only reads."""
     modes = [*node.args[1:2], *(word.value for word in node.keywords if word.arg in ("mode", None))]
     return all(isinstance(mode, ast.Constant) and mode.value in ("r", "rb", "rt") for mode in modes)
+
+
+_NUMBERS = (int, float, bool, str, type(None))
+_WITHOUT_EFFECTS = (int, float, bool, str, abs, len, max, min, round)
+_EFFECTS = (
+    "STORE_",
+    "DELETE_",
+    "IMPORT_",
+    "MAKE_",
+    "YIELD",
+    "SEND",
+    "SETUP_",
+    "BEFORE_",
+    "LOAD_NAME",
+    "LOAD_BUILD",
+)  # beginnings of bytecodes' names
+
+
+def _is_data(value: Any) -> bool:
+    """Returns whether a value is a number or a text, or a list, tuple or dict of these."""
+    if type(value) is dict:
+        value = [*value, *value.values()]
+    return type(value) in _NUMBERS or (type(value) in (list, tuple) and all(type(v) in _NUMBERS for v in value))
+
+
+def only_computes(function: types.FunctionType) -> bool:
+    """Returns whether a function (a lambda, whose source is not read) only computes with its arguments, with data, and with builtins that have no effects, as
+    its bytecode shows."""
+    try:
+        data = [cell.cell_contents for cell in function.__closure__ or ()]
+    except ValueError:  # a variable that has no value yet
+        return False
+    for instruction in dis.get_instructions(function):
+        name = instruction.opname
+        if name == "LOAD_GLOBAL":
+            value = function.__globals__.get(instruction.argval, getattr(builtins, instruction.argval, object))
+            data += [] if any(value is f for f in _WITHOUT_EFFECTS) else [value]
+        elif name != "STORE_FAST" and ("ATTR" in name or "METHOD" in name or name.startswith(_EFFECTS)):
+            return False
+    return all(map(_is_data, [*data, *(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]))
 
 
 class Code:

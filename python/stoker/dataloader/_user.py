@@ -15,7 +15,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from stoker.dataloader._code import Code, cells_of, changes_when_read, is_default_loader, is_known, is_transform
+from stoker.dataloader._code import Code, cells_of, changes_when_read, is_default_loader, is_known, is_transform, only_computes
 from stoker.dataloader._placeholder import (
     LateTarget,
     NeedsPython,
@@ -356,6 +356,8 @@ class _Copy:
         if not isinstance(function, types.FunctionType):
             name = getattr(function, "__qualname__", None) or type(function).__name__
             raise InPython(f"the target_transform {name} may have effects: its code is not read, because it is not a function made by def")
+        if function.__name__ == "<lambda>" and only_computes(function):
+            return function
         return self._function(function)
 
     def _type(self, value: Any, *others: Any) -> Any:
