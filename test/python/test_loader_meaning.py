@@ -787,6 +787,11 @@ def test_an_iteration_goes_on_if_its_epoch_is_set(tree, wrap, sampler):
 
     whole = made()
     epochs = [ids(whole) for _ in range(4)]
+    loader = made()
+    next(iter(loader))
+    loader.set_epoch(0)
+    loader.close()
+    assert ids(loader) == epochs[0][1:]  # close() continues the iteration that it ends
     for early in (False, True):
         loader = wrap(made())
         for epoch in range(3):

@@ -267,6 +267,12 @@ def test_set_epoch_after_a_loop_was_left(ends):
     list(itertools.islice(mixed, 2))
     assert (mixed.epoch, mixed.step) == (3, 2)
     mixed = mixture(**ends)
+    next(iter(mixed))
+    mixed.set_epoch(0)
+    mixed.close()
+    list(itertools.islice(mixed, 1))
+    assert (mixed.epoch, mixed.step) == (0, 2)  # close() continues the iteration that it ends
+    mixed = mixture(**ends)
     mixed.load_state_dict({**mixed.state_dict(), "epoch": 2})
     list(itertools.islice(mixed, 2))
     mixed.set_epoch(2)

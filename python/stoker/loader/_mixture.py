@@ -342,7 +342,7 @@ class Mixture:
         for loader in self.loaders:
             _close(loader)
         self._running = [None] * len(self.names)
-        self._resumed = self._inside
+        self._resumed, self._again = self._inside, False
 
     def __getstate__(self) -> Any:
         raise not_copied("a mixture of Loaders")

@@ -250,7 +250,7 @@ class RobotLoader:
         """Ends the threads. state_dict() returns the same as before, and a new iteration continues from that position."""
         with self._lock:
             self._generation += 1
-            self._resumed = self._inside
+            self._resumed, self._again = self._inside, False
             threads, self._threads = self._threads, None
         if threads is not None and threads.pid == os.getpid():
             threads.close()

@@ -567,7 +567,7 @@ class Run:
                 self.source.one_epoch = False
             self.epoch, self.resumed = state["epoch"], state["pipeline"]
             self.inside = False
-        session = self.session
+        session, self._again = self.session, None
         self._drop()
         if session is not None and not self.source.owns_pipeline:
             session.interrupt(False)
