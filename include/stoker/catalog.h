@@ -33,8 +33,7 @@ enum stk_arg_flags {
 	STK_PER_FRAME = 32, /* with STK_PER_SAMPLE: for sequences also one value per frame, from a node whose layout begins with F */
 	STK_INFINITE = 64,  /* a float that may be infinite; without this flag, infinities and values beyond float32's range are refused */
 	STK_NAN = 128,      /* a float that may be NaN if the operator's first output is of floats; without this flag, NaN is refused */
-	STK_DOUBLE =
-		256, /* a float that the operator keeps in double precision, such as a time in a long recording; others are rounded to float32 */
+	STK_DOUBLE = 256,   /* a float that is kept in double precision, as times in long recordings; others are rounded to float32 */
 };
 
 /* Describes one argument of an operator. */

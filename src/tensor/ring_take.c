@@ -324,16 +324,19 @@ static void limit_retired(struct stk_ring *r)
 	stk__gpu_leave(dev);
 }
 
-/* Takes a free slot, or makes one (*made). Returns NULL with the reason in *lack, or with STK_RING_LACKS_NOTHING if memory is short. */
-static struct stk_slot *take_or_make(struct stk_ring *r, bool *made, enum stk_ring_lack *lack)
+/* Takes a free slot, or makes one (*made). *starving: whether the consumer waits and holds all slots. Returns NULL with the reason in *lack, or with STK_RING_LACKS_NOTHING if memory is short. */
+static struct stk_slot *take_or_make(struct stk_ring *r, bool *made, bool *starving, enum stk_ring_lack *lack)
 {
 	struct choice c = {0};
 	for (bool measured = false;; measured = true) {
 		c = (struct choice){0};
 		pthread_mutex_lock(&r->lock);
 		choose(r, measured, &c);
-		if (!c.must_measure || c.slot || c.make)
+		if (!c.must_measure || c.slot || c.make) {
 			carry_out_choice(r, &c);
+			*starving = r->starving;
+			r->starving = false;
+		}
 		pthread_mutex_unlock(&r->lock);
 		if (!c.must_measure || c.slot || c.make)
 			break;
@@ -348,12 +351,12 @@ static struct stk_slot *take_or_make(struct stk_ring *r, bool *made, enum stk_ri
 	return c.make ? add_slot(r) : c.slot;
 }
 
-/* Call if there is no memory for a slot that was just made. If the consumer does not hold all other slots, destroys the new one, makes no more for a while, and
- * returns true: the batch then waits for one of the others. */
-static bool do_without(struct stk_ring *r, struct stk_slot *s)
+/* Call if there is no memory for a slot that was just made. If the ring has other slots, destroys the new one, makes no more for a while, and returns true: the
+ * batch then waits for one of the others. Returns false if the consumer holds all others and waits for this batch. */
+static bool do_without(struct stk_ring *r, struct stk_slot *s, bool starving)
 {
 	pthread_mutex_lock(&r->lock);
-	bool others = false;
+	bool others = r->n_slots > 1 && !starving;
 	for (const struct stk_slot *other = r->slots; other; other = other->next)
 		others |= other != s && other->state != STK_SLOT_OUT;
 	if (others) {
@@ -372,9 +375,9 @@ static bool do_without(struct stk_ring *r, struct stk_slot *s)
 struct stk_slot *stk__ring_take(struct stk_ring *r, enum stk_ring_lack *lack)
 {
 	struct stk_slot *s;
-	bool made;
+	bool made, starving = false;
 	do {
-		s = take_or_make(r, &made, lack);
+		s = take_or_make(r, &made, &starving, lack);
 		if (!s && *lack)
 			return NULL;
 		pthread_mutex_lock(&r->source.shared.lock);
@@ -382,7 +385,7 @@ struct stk_slot *stk__ring_take(struct stk_ring *r, enum stk_ring_lack *lack)
 		pthread_mutex_unlock(&r->source.shared.lock);
 		if (s && stk__slot_lay_out(s))
 			return s;
-	} while (s && made && do_without(r, s));
+	} while (s && made && do_without(r, s, starving));
 	*lack = STK_RING_NO_MEMORY;
 	const size_t available = gpu_available(r);
 	pthread_mutex_lock(&r->source.shared.lock);
@@ -401,7 +404,7 @@ enum stk_ring_lack stk__ring_lacks(struct stk_ring *r)
 			 (!r->limit_is_hard && oldest_delivered(r, false, true, &c));
 	if (!available && r->n_slots < r->limit) { /* tries again to make a slot: if that fails too, memory is what lacks */
 		r->short_at = INT32_MAX;
-		available = true;
+		r->starving = available = true;
 	}
 	pthread_mutex_unlock(&r->lock);
 	return available ? STK_RING_LACKS_NOTHING : c.reason;

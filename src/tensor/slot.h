@@ -103,6 +103,7 @@ struct stk_ring {
 	struct stk_ring_value *values;
 	int32_t batch, n_values, limit, n_slots;
 	int32_t short_at;   /* number of slots at which there was no memory for one more; INT32_MAX: unknown */
+	bool starving;      /* the consumer waits and holds all slots: the next take makes a slot, or fails */
 	bool limit_is_hard; /* if `limit` slots are out, the ring lets go only of small blocks and faces */
 	int64_t n_takes, delivered;
 	int32_t peak_out, window_peak, last_peak; /* maximum of n_out: ever, in the current window of takes, and in the window before it */
