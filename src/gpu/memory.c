@@ -91,7 +91,7 @@ static void retire(struct stk_gpu_device *dev, bool pinned, uintptr_t at, size_t
 	*r = (struct stk_gpu_retired){list->first, at};
 	list->first = r;
 	list->bytes += size;
-	free_retired(dev, 2); /* nobody else may come to free it: the consumer may drop many batches while the pipeline rests */
+	free_retired(dev, 2); /* a consumer may drop many batches while the pipeline rests, so that no other thread frees them */
 	pthread_mutex_unlock(&dev->lock);
 }
 

@@ -183,6 +183,8 @@ enum stk_status stk__annex_b_convert(
 	return STK_OK;
 }
 
+enum { HEVC_SLICES = 32 }; /* units of lower types are slices */
+
 struct needs {
 	struct stk_annex_b *a;
 	bool needed, seen; /* needed: other pictures may refer to the picture; seen: one of its slices was found */
@@ -193,7 +195,7 @@ struct needs {
  * picture of the same temporal layer refers to it.) Returns whether it is a slice. */
 static bool note_slice(void *user, const uint8_t *unit, size_t size)
 {
-	enum { H264_SLICES = 5, HEVC_SLICES = 32, HEVC_PICTURE_SET = 34, HEVC_LAST_SUB_LAYER = 15 };
+	enum { H264_SLICES = 5, HEVC_PICTURE_SET = 34, HEVC_LAST_SUB_LAYER = 15 };
 	struct needs *n = user;
 	if (n->a->codec == STK_UNITS_H264) {
 		const int type = unit[0] & 31;
@@ -236,7 +238,6 @@ bool stk__annex_b_unneeded(struct stk_annex_b *a, const uint8_t *packet, size_t 
 /* Sets the int at `user` to the type of the unit, if it is a slice of HEVC, and returns whether it is one. */
 static bool find_slice(void *user, const uint8_t *unit, size_t size)
 {
-	enum { HEVC_SLICES = 32 };
 	const int type = unit[0] >> 1 & 63;
 	(void)size;
 	if (type < HEVC_SLICES)

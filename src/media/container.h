@@ -18,7 +18,8 @@ enum {
 struct stk_container;
 
 /* Reads the file's headers. `f` and `in` must outlive the container. STK_CORRUPT, STK_UNSUPPORTED: the message says why. STK_LIMIT: the file has more than
- * STK_MEDIA_MOST_STREAMS streams, its header lists impossibly many packets, its header asks for too much memory, or reading it would not end, because its structure refers back to itself. */
+ * STK_MEDIA_MOST_STREAMS streams, its header lists impossibly many packets or asks for too much memory, or reading it would not end, because its structure refers
+ * back to itself. */
 STK_MUST_USE enum stk_status stk__container_open(
 	const struct stk_ffmpeg *f, const struct stk_media_input *in, struct stk_container **out, struct stk_error *err);
 void stk__container_close(struct stk_container *c); /* accepts NULL */

@@ -469,7 +469,7 @@ static enum stk_status decode_from(struct decoding *n, int32_t first, int32_t la
 	if (!s)
 		s = send_up_to(n, last);
 	if (!s && !n->misled && (n->ahead || (n->further && n->done < n->count))) {
-		const int32_t wish = 2 * x->packets.reorder + 2;
+		const int32_t wish = stk__packets_delay(&x->packets);
 		const int32_t more = x->packets.count - 1 - last < wish ? x->packets.count - 1 : last + wish;
 		int32_t last_complete =
 			last; /* the wanted frames do not need the packets after `last`, so these may be missing from the file */
@@ -521,7 +521,7 @@ static enum stk_status decode_from_key(struct decoding *n, int32_t *key, int32_t
 	enum { MOST_KEYS = 1000 };
 	const int32_t *keys = n->x->table.keys;
 	enum stk_status s = decode_from(n, *key < 0 ? 0 : keys[*key], last);
-	for (int32_t i = 0; !s && n->misled && i<MOST_KEYS && * key> 0; i++)
+	for (int32_t i = 0; !s && n->misled && *key > 0 && i < MOST_KEYS; i++)
 		s = decode_from(n, keys[--*key], last);
 	if (!s && n->misled && n->d->limits.lenient) {
 		n->anywhere = true;

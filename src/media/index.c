@@ -375,7 +375,7 @@ size_t stk__video_index_memory(const struct stk_video_index *x)
 
 int32_t stk__video_further(const struct stk_video_index *x)
 {
-	return x->parameters->codec_id == AV_CODEC_ID_H264 && x->packets.reorder > 0 ? 2 * x->packets.reorder + 2 : 0;
+	return x->parameters->codec_id == AV_CODEC_ID_H264 && x->packets.reorder > 0 ? stk__packets_delay(&x->packets) : 0;
 }
 
 bool stk__video_range(const struct stk_video_index *x, const struct stk_segment *segment, int64_t *offset, int64_t *length)

@@ -41,6 +41,12 @@ STK_MUST_USE enum stk_status stk__packets_read(struct stk_container *c, const st
 	const AVStream *stream, struct stk_packets *out, struct stk_error *err);
 void stk__packets_free(struct stk_packets *p);
 
+/* Returns the number of packets after which a decoder has surely returned the picture of an earlier one. */
+static inline int32_t stk__packets_delay(const struct stk_packets *p)
+{
+	return 2 * p->reorder + 2;
+}
+
 /* Returns STK_UNSUPPORTED if the packet holds two frames of MPEG-4: encoders of AVI files pack a frame that refers to a later one into the later one's packet.
  * The frames then have one time and one number, so numbers would not say which frame is wanted. Call it where a packet's bytes are read first. */
 STK_MUST_USE enum stk_status stk__packet_check(enum AVCodecID codec, const uint8_t *data, size_t size, struct stk_error *err);

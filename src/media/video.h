@@ -53,7 +53,8 @@ const struct stk_frame_table *stk__video_table(const struct stk_video_index *x);
 /* Estimates how many bytes libavcodec needs to decode the video: for the frames to which a stream of this codec, level and size may refer, for decoded
  * frames that wait to be returned in order, and for the largest packet. */
 size_t stk__video_decode_memory(const struct stk_video_index *x);
-/* Sets the byte range of the file with a segment's packets, and with those after it that decoding may need, except those stored in the index. Returns false if all of them are stored in the index. */
+/* Sets the byte range of the file with a segment's packets, and with those after it that decoding may need, except those stored in the index. Returns false
+ * if all of them are stored in the index. */
 bool stk__video_range(const struct stk_video_index *x, const struct stk_segment *segment, int64_t *offset, int64_t *length);
 
 /* Returns whether the index should be stored because making it again is costly: it is long, or a large file would have to be read for it. */

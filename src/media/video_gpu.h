@@ -19,8 +19,10 @@ void stk__video_gpu_destroy(struct stk_video_gpu *g); /* accepts NULL */
 struct stk_gpu_device *stk__video_gpu_device(const struct stk_video_gpu *g);
 
 /* Decodes like stk__video_decode, except that `destination` returns images whose `data` is a device address. The images must be dense: width x height x 3 bytes
- * without gaps. On success all frames have been written when it returns. after: frames are not written before the work that is queued on this stream has
- * finished; NULL: nobody else uses the memory. cores: decodes the frames that the engine does not decode. only_cores: why the cores must decode all frames; may be NULL. */
+ * without gaps. On success all frames have been written when it returns.
+ *
+ * after: a stream. Frames are not written before the work that is queued on it has finished. NULL: no other stream uses the memory. cores: decodes the frames
+ * that the engine does not decode. only_cores: why the cores must decode all frames; may be NULL. */
 STK_MUST_USE enum stk_status stk__video_gpu_decode(struct stk_video_gpu *g, struct stk_video_decoder *cores,
 	const struct stk_video_index *x, const struct stk_media_input *in, const struct stk_video_wanted *wanted,
 	const stk_gpu_stream *after, const char *only_cores, struct stk_error *err);

@@ -15,11 +15,6 @@ struct stk_sound_library {
 	struct stk_ffmpeg f;
 };
 
-static enum stk_status no_memory(struct stk_error *err)
-{
-	return stk__fail(err, STK_NO_MEMORY, "out of memory to decode a sound");
-}
-
 static enum stk_status read_bytes(void *user, int64_t offset, void *to, size_t n, struct stk_error *err)
 {
 	const struct stk_sound_bytes *bytes = user;
@@ -85,7 +80,7 @@ static enum stk_status open_file(struct stk_sound_stream *s, struct stk_error *e
 		return stk__fail(err, STK_UNSUPPORTED, "the FFmpeg here has no decoder for %s", s->f->avcodec_get_name(p->codec_id));
 	s->context = s->f->avcodec_alloc_context3(codec);
 	if (!s->context || s->f->avcodec_parameters_to_context(s->context, p) < 0)
-		return no_memory(err);
+		return stk__stream_no_memory(err);
 	s->context->thread_count = 1;
 	s->context->log_level_offset = 1000; /* no messages, even if the process has asked FFmpeg for them */
 	s->context->pkt_timebase = s->stream->time_base;
@@ -226,7 +221,7 @@ static enum stk_status send_packet(struct stk_sound_stream *s, int64_t first, st
 	int code = s->f->avcodec_send_packet(s->context, next->packet);
 	s->f->av_packet_unref(next->packet);
 	if (code == AVERROR(ENOMEM))
-		return no_memory(err);
+		return stk__stream_no_memory(err);
 	return code < 0 ? note_damage(s, first, err) : STK_OK;
 }
 
@@ -290,7 +285,7 @@ static enum stk_status next_frame(struct stk_sound_stream *s, int64_t first, str
 		else if (code == AVERROR_EOF || code == AVERROR(EAGAIN))
 			return STK_END;
 		else if (code == AVERROR(ENOMEM))
-			return no_memory(err);
+			return stk__stream_no_memory(err);
 		else if (code < 0)
 			status = note_damage(s, first, err);
 		else {
@@ -346,7 +341,7 @@ static enum stk_status send_silence(
 	enum { PIECE = 4096 };
 	enum stk_status status = STK_OK;
 	if (!reserve_block(s, PIECE * (size_t)s->info.frame_bytes))
-		return no_memory(err);
+		return stk__stream_no_memory(err);
 	memset(s->block, s->info.pcm == STK_PCM_U8 ? 0x80 : 0, PIECE * (size_t)s->info.frame_bytes);
 	for (int64_t k; !status && n; n -= k) {
 		if (cancel && stk__cancelled(cancel))
@@ -369,7 +364,7 @@ enum stk_status stk__sound_library_create(struct stk_sound_library **out, struct
 	struct stk_sound_library *l = stk__calloc(1, sizeof *l);
 	*out = NULL;
 	if (!l)
-		return no_memory(err);
+		return stk__stream_no_memory(err);
 	enum stk_status status = stk__ffmpeg_load(&l->f, err);
 	if (status)
 		stk__free(l);
@@ -449,7 +444,7 @@ static enum stk_status find_vorbis_end(const struct stk_sound_stream *s, int64_t
 		return STK_OK;
 	tail = stk__alloc((size_t)n);
 	if (!tail)
-		return no_memory(err);
+		return stk__stream_no_memory(err);
 	if ((status = stk__media_read(&s->in, 0, first, HEADER, err)) ||
 		(status = stk__media_read(&s->in, s->in.size - n, tail, (size_t)n, err)))
 		goto out;
@@ -528,7 +523,7 @@ enum stk_status stk__stream_open(struct stk_sound_library *l, const struct stk_s
 	*out = NULL;
 	struct stk_sound_stream *s = stk__calloc(1, sizeof *s);
 	if (!s)
-		return no_memory(err);
+		return stk__stream_no_memory(err);
 	s->f = &l->f;
 	s->lenient = lenient;
 	s->in = (struct stk_media_input){
@@ -536,7 +531,7 @@ enum stk_status stk__stream_open(struct stk_sound_library *l, const struct stk_s
 	s->frame = s->f->av_frame_alloc();
 	s->start = s->origin = AV_NOPTS_VALUE;
 	s->packets.due = AV_NOPTS_VALUE;
-	enum stk_status status = s->frame ? open_file(s, err) : no_memory(err);
+	enum stk_status status = s->frame ? open_file(s, err) : stk__stream_no_memory(err);
 	if (!status && (status = next_frame(s, 0, err)) == STK_END)
 		status = stk__fail(err, STK_CORRUPT, "the file (%s) has no samples", s->f->avcodec_get_name(s->stream->codecpar->codec_id));
 	if (!status)
@@ -580,7 +575,8 @@ enum stk_status stk__stream_decode(struct stk_sound_stream *s, int64_t first, in
 		const int64_t n = s->frame->nb_samples, skip = next - s->at, ready = end - s->at < n ? end - s->at : n;
 		if (skip < ready) {
 			const uint8_t *samples = interleaved(s);
-			status = samples ? sink(user, samples + (size_t)skip * s->info.frame_bytes, ready - skip, err) : no_memory(err);
+			status = samples ? sink(user, samples + (size_t)skip * s->info.frame_bytes, ready - skip, err)
+					 : stk__stream_no_memory(err);
 			next = s->at + ready;
 		}
 		if (ready < n) /* the frame stays pending, since the next window may begin in it */

@@ -4,6 +4,7 @@
 #ifndef STK_SOUND_STREAM_IMPL_H
 #define STK_SOUND_STREAM_IMPL_H
 
+#include "base/error.h"
 #include "media/container.h"
 #include "sound/stream.h"
 
@@ -55,6 +56,11 @@ struct stk_sound_stream {
 	uint8_t *block;  /* memory for the interleaved samples of a planar `frame`, and for silence */
 	size_t capacity; /* size of `block` in bytes */
 };
+
+static inline enum stk_status stk__stream_no_memory(struct stk_error *err)
+{
+	return stk__fail(err, STK_NO_MEMORY, "out of memory to decode a sound");
+}
 
 /* ---- stream_packets.c ---- */
 

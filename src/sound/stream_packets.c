@@ -9,11 +9,6 @@
 #include <math.h>
 #include <string.h>
 
-static enum stk_status no_memory(struct stk_error *err)
-{
-	return stk__fail(err, STK_NO_MEMORY, "out of memory to decode a sound");
-}
-
 double stk__stream_seconds_at(const struct stk_sound_stream *s, int64_t time)
 {
 	const AVRational tb = s->stream->time_base;
@@ -175,7 +170,7 @@ enum stk_status stk__stream_read_packets(struct stk_sound_stream *s, struct stk_
 			return STK_END;
 		struct stk_stream_packet *slot = add_slot(p, s->f);
 		if (!slot)
-			return no_memory(err);
+			return stk__stream_no_memory(err);
 		slot->begins_link = false;
 		enum stk_status status = stk__container_next(s->container, slot->packet, err);
 		if (status == STK_END) {

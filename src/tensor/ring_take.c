@@ -324,7 +324,8 @@ static void limit_retired(struct stk_ring *r)
 	stk__gpu_leave(dev);
 }
 
-/* Takes a free slot, or makes one (*made). *starving: whether the consumer waits and holds all slots. Returns NULL with the reason in *lack, or with STK_RING_LACKS_NOTHING if memory is short. */
+/* Takes a free slot, or makes one (*made). *starving: whether the consumer waits and holds all slots. Returns NULL with the reason in *lack, or with
+ * STK_RING_LACKS_NOTHING if memory is short. */
 static struct stk_slot *take_or_make(struct stk_ring *r, bool *made, bool *starving, enum stk_ring_lack *lack)
 {
 	struct choice c = {0};
