@@ -241,6 +241,15 @@ def prepared(module, loader, around=lambda sampler: sampler):
     return module.DataLoader(loader.dataset, batch_sampler=around(loader.batch_sampler), **kept)
 
 
+def resumed(dataset):
+    """Returns a loader with the state that another one has after two batches of four."""
+    loader, again = (stoker.DataLoader(dataset, 4, snapshot_every_n_steps=3) for _ in range(2))
+    iterator = iter(loader)
+    next(iterator), next(iterator)
+    again.load_state_dict(loader.state_dict())
+    return again
+
+
 class Numbers(torch.utils.data.IterableDataset):
     def __iter__(self):
         return iter(range(20))
@@ -252,12 +261,7 @@ class Numbers(torch.utils.data.IterableDataset):
 def test_accelerate_rebuilds_each_of_several_loaders_over_one_data_set(accelerates, make, order, around):
     """Each new loader has the class, the arguments and the loaded state of the one from which it was made, and of no other one."""
     dataset = make()
-    train = stoker.DataLoader(dataset, 4, snapshot_every_n_steps=3)
-    iterator = iter(train)
-    next(iterator), next(iterator)
-    state = train.state_dict()
-    train = stoker.DataLoader(dataset, 4, snapshot_every_n_steps=3)
-    train.load_state_dict(state)
+    train = resumed(dataset)
     loaders = {"train": train, "valid": stoker.DataLoader(dataset, 4), "plain": torch.utils.data.DataLoader(dataset, 4)}
     made = {name: prepared(accelerates, loaders[name], around) for name in order}
     assert {name: type(loader) for name, loader in made.items()} == {name: type(loader) for name, loader in loaders.items()}
@@ -269,12 +273,7 @@ def test_accelerate_rebuilds_each_of_several_loaders_over_one_data_set(accelerat
 def test_accelerate_skips_batches_of_a_loader_that_was_resumed(accelerates):
     """A loader of which Accelerate skips batches does not get a state that was loaded before prepare()."""
     dataset = list(range(20))
-    train = stoker.DataLoader(dataset, 4, snapshot_every_n_steps=3)
-    iterator = iter(train)
-    next(iterator), next(iterator)
-    state = train.state_dict()
-    train = stoker.DataLoader(dataset, 4, snapshot_every_n_steps=3)
-    train.load_state_dict(state)
+    train = resumed(dataset)
     rebuilt = prepared(accelerates, train)
     assert len(list(rebuilt)) == 3
     rest = accelerates.DataLoader(dataset, batch_sampler=Shard(rebuilt.batch_sampler, 4), num_workers=0)

@@ -24,6 +24,10 @@ _BUILTINS = set(
     "abs bool chr dict enumerate float getattr hasattr int isinstance len list max min open ord range round set sorted str sum super tuple type zip".split()
 )
 _CONVERSIONS = (bool, float, int, str)
+PLAIN = (*_CONVERSIONS, type(None))  # types of values that no code can change
+_WITHOUT_EFFECTS = (*_CONVERSIONS, abs, len, max, min, round)
+# Beginnings of the names of bytecodes that may have effects.
+_EFFECTS = tuple("STORE_ DELETE_ IMPORT_ MAKE_ YIELD SEND SETUP_ BEFORE_ LOAD_NAME LOAD_BUILD".split())
 _FUNCTIONS = {
     "PIL.Image": {"open", "fromarray"},
     "math": {"ceil", "floor", "sqrt"},
@@ -166,27 +170,16 @@ def _only_reads(node: ast.Call) -> bool:
     return all(isinstance(mode, ast.Constant) and mode.value in ("r", "rb", "rt") for mode in modes)
 
 
-_NUMBERS = (int, float, bool, str, type(None))
-_WITHOUT_EFFECTS = (int, float, bool, str, abs, len, max, min, round)
-_EFFECTS = (
-    "STORE_",
-    "DELETE_",
-    "IMPORT_",
-    "MAKE_",
-    "YIELD",
-    "SEND",
-    "SETUP_",
-    "BEFORE_",
-    "LOAD_NAME",
-    "LOAD_BUILD",
-)  # beginnings of bytecodes' names
-
-
 def _is_data(value: Any) -> bool:
     """Returns whether a value is a number or a text, or a list, tuple or dict of these."""
     if type(value) is dict:
         value = [*value, *value.values()]
-    return type(value) in _NUMBERS or (type(value) in (list, tuple) and all(type(v) in _NUMBERS for v in value))
+    return type(value) in PLAIN or (type(value) in (list, tuple) and all(type(v) in PLAIN for v in value))
+
+
+def global_of(function: types.FunctionType, name: str) -> Any:
+    """Returns what a global name means in the code of a function, also if it is a builtin; `...` if there is no such name."""
+    return function.__globals__.get(name, getattr(builtins, name, ...))
 
 
 def only_computes(function: types.FunctionType) -> bool:
@@ -199,7 +192,7 @@ def only_computes(function: types.FunctionType) -> bool:
     for instruction in dis.get_instructions(function):
         name = instruction.opname
         if name == "LOAD_GLOBAL":
-            value = function.__globals__.get(instruction.argval, getattr(builtins, instruction.argval, object))
+            value = global_of(function, instruction.argval)
             data += [] if any(value is f for f in _WITHOUT_EFFECTS) else [value]
         elif name != "STORE_FAST" and ("ATTR" in name or "METHOD" in name or name.startswith(_EFFECTS)):
             return False

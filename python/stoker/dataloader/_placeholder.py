@@ -57,10 +57,11 @@ class LateTarget:
         self.function, self.value = function, value
 
 
-def with_target(sample: Any) -> Any:
-    """Returns the sample, in which the result of its target_transform replaces a LateTarget."""
+def with_target(sample: Any, functions: dict[Any, Any] | None = None) -> Any:
+    """Returns the sample, in which the result of its target_transform replaces a LateTarget. functions: for each target_transform, the one to call instead."""
     if type(sample) is tuple and len(sample) == 2 and type(sample[1]) is LateTarget:
-        return sample[0], sample[1].function(sample[1].value)
+        late = sample[1]
+        return sample[0], (late.function if functions is None else functions[late.function])(late.value)
     return sample
 
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import builtins
 import dis
 import functools
 import logging
@@ -12,6 +11,7 @@ import types
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from stoker.dataloader._code import PLAIN, global_of
 from stoker.dataloader._reasons import InPython
 from stoker.dataloader._samples import Gather, Reader, gather, reader
 from stoker.dataloader._transforms import Compiled, compiled
@@ -148,7 +148,6 @@ _SEEDING = {
 }
 _PACKAGES = {"numpy", "random", "torch"}
 _LIBRARIES = {"pl_worker_init_function": {"lightning", "pytorch_lightning"}, "seed_worker": {"transformers"}}
-_PLAIN = (bool, float, int, str, type(None))
 
 
 def _only_seeds(function: Any) -> bool:
@@ -166,7 +165,7 @@ def _only_seeds(function: Any) -> bool:
     if function is not called:
         given += [*function.args, *function.keywords.values()]
     outer = [cell.cell_contents for cell in wrapped.__closure__ or ()]
-    if any(type(value) not in _PLAIN for value in given) or any(type(value) not in _PLAIN and not _seeds(value) for value in outer):
+    if any(type(value) not in PLAIN for value in given) or any(type(value) not in PLAIN and not _seeds(value) for value in outer):
         return False
     if any(hasattr(constant, "co_code") for constant in code.co_consts):
         return False
@@ -176,8 +175,8 @@ def _only_seeds(function: Any) -> bool:
         if step.opname.startswith(("STORE_ATTR", "STORE_DEREF", "STORE_GLOBAL", "STORE_SUBSCR", "DELETE_")):
             return False
         if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-            value = wrapped.__globals__.get(step.argval, getattr(builtins, step.argval, ...))  # `...`: there is no such name
-            if type(value) not in _PLAIN and not _seeds(value):
+            value = global_of(wrapped, step.argval)
+            if type(value) not in PLAIN and not _seeds(value):
                 return False
         elif step.opname == "IMPORT_NAME":
             if step.argval.partition(".")[0] not in _PACKAGES:

@@ -17,7 +17,6 @@ from typing import Any
 
 from stoker.dataloader._code import Code, cells_of, changes_when_read, is_default_loader, is_known, is_transform, only_computes
 from stoker.dataloader._placeholder import (
-    LateTarget,
     NeedsPython,
     Opaque,
     Placeholder,
@@ -178,8 +177,7 @@ class _Inner(Opaque):
 
     def __getitem__(self, index: Any) -> Any:
         sample, undone = self._stoker_reader.sample(index)
-        if type(sample) is tuple and len(sample) == 2 and type(sample[1]) is LateTarget:  # not in every part of a ConcatDataset
-            sample = with_target((sample[0], LateTarget(self._stoker_targets[sample[1].function], sample[1].value)))
+        sample = with_target(sample, self._stoker_targets)
         transform = self._stoker_reader.transform
         for one in undone:
             if transform is None:
@@ -307,9 +305,8 @@ class _Copy:
         self.inner: list[Reader] = []  # readers of the Datasets that are attributes of the user's Dataset
         self.globals: list[tuple[dict[str, Any], str, Any]] = []  # (namespace, name, value) of global variables that the code reads
         self._functions: dict[Any, Any] = {}
-        self._stand_ins: dict[
-            int, Any
-        ] = {}  # by the id of the transform or Dataset that it replaces: an object has one, so that `is` gives the same result
+        # By the id of the transform or Dataset that is replaced. Each object has one stand-in, so that `is` gives the same result.
+        self._stand_ins: dict[int, Any] = {}
         self._spaces: dict[int, dict[str, Any]] = {}
 
     def of(self, dataset: Any) -> Any:
