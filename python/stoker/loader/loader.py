@@ -650,8 +650,8 @@ class Loader(metaclass=BriefHelp):
         return None
 
     def set_epoch(self, epoch: int) -> None:
-        """Sets the epoch of the next iteration. Loops need not call it. A state that is saved before that iteration begins, and close(), continue the current
-        one."""
+        """Sets the epoch of the next iteration. Loops need not call it."""
+        # A state that is saved before that iteration begins, and close(), continue the current epoch.
         # For the epoch of a state that was just loaded, the next iteration continues from the state.
         epoch = _numbers.whole("set_epoch: an epoch", epoch, 0, MOST_EPOCHS - 1)
         if epoch == self.epoch:
