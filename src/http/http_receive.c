@@ -404,6 +404,8 @@ static bool take_piece(struct stk_transfer *t, const void *bytes, size_t n, bool
 	} else {
 		on = take_bytes(t, bytes, n);
 	}
+	if (t->waits_for_memory) /* stk__transfer_continue ends the transfer, even if no bytes follow */
+		return false;
 	if (p->state == STK_RESPONSE_BAD) {
 		char why[CURL_ERROR_SIZE];
 		snprintf(why, sizeof why, "the server's answer is not understood: %s", p->reason);
@@ -485,7 +487,7 @@ bool stk__transfer_continue(struct stk_transfer *t)
 	t->text_size = 0;
 	t->window_ns = stk__clock_ns();
 	stk__connection_watch_reads(t->connection, true);
-	if (!n || take_piece(t, came, n, false))
+	if (take_piece(t, came, n, false)) /* ends the transfer if nothing more is expected; n may be 0 */
 		stk__transfer_receive(t);
 	return true;
 }

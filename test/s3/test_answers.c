@@ -114,6 +114,20 @@ static void request_ended(struct stk_request *r)
 	sem_post(r->user);
 }
 
+/* Refuses memory a number of times, as a caller does whose other requests hold all memory that it may use. */
+struct refusing {
+	struct stk_admission admission;
+	_Atomic int refusals;
+};
+
+static bool refuse_first(struct stk_admission *a, struct stk_request *r, size_t bytes)
+{
+	struct refusing *f = (struct refusing *)a;
+	(void)r;
+	(void)bytes;
+	return atomic_fetch_sub(&f->refusals, 1) <= 0;
+}
+
 static struct stk_request ask_for(struct stk_io *io, struct stk_request r, struct stk_error *err)
 {
 	sem_t ended;
@@ -133,6 +147,9 @@ static struct stk_request ask(struct stk_io *io, const char *uri, struct stk_err
 {
 	return ask_for(io, (struct stk_request){.uri = uri, .length = -1}, err);
 }
+
+enum { PATTERNS = 3 };
+static const int refusals[PATTERNS] = {0, 1, 3}; /* numbers of times that memory for a body is refused, which changes no result */
 
 #define BODY "0123456789abcdefghijklmnopqrstuvwxyz"
 
@@ -221,14 +238,16 @@ static const struct {
 static void test_answers(void **state)
 {
 	(void)state;
-	for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+	for (size_t i = 0; i < PATTERNS * (sizeof cases / sizeof *cases); i++) {
+		const size_t k = i / PATTERNS;
+		struct refusing f = {{.admit = refuse_first}, refusals[i % PATTERNS]};
 		struct script s = {.answers = {cases[k].answer, cases[k].next}};
 		struct stk_error err;
 		char uri[64];
 		start(&s);
 		struct stk_io *io = make_io();
 		snprintf(uri, sizeof uri, "http://127.0.0.1:%d/a/a?q#fragment", s.port);
-		struct stk_request r = ask(io, uri, &err);
+		struct stk_request r = ask_for(io, (struct stk_request){.uri = uri, .length = -1, .admission = &f.admission}, &err);
 		const bool ok = r.status == cases[k].status &&
 				(r.status ? strstr(err.message, cases[k].said) != NULL
 					  : r.size == strlen(cases[k].said) && memcmp(r.data, cases[k].said, r.size) == 0);
@@ -256,6 +275,8 @@ static const struct {
 	{"the range", 2, 3, 0, PART "2-4/9\r\nContent-Length: 3\r\n\r\ncde", NULL, STK_OK, "cde"},
 	{"a range without the object's size", 2, 3, 0, PART "2-4/*\r\nContent-Length: 3\r\n\r\ncde", NULL, STK_OK, "cde"},
 	{"all of it", 2, 3, 0, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabcdefghi", NULL, STK_OK, "cde"},
+	{"nothing after all of it", 9, -1, 0, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabcdefghi", NULL, STK_OK, ""},
+	{"nothing in chunks after all of it", 9, -1, 0, "HTTP/1.1 200 OK\r\n" CHUNKED "\r\n9\r\nabcdefghi\r\n0\r\n\r\n", NULL, STK_OK, ""},
 	{"the rest", 2, -1, 0, PART "2-8/9\r\nContent-Length: 7\r\n\r\ncdefghi", NULL, STK_OK, "cdefghi"},
 	{"in chunks", 2, 3, 0, PART "2-4/9\r\n" CHUNKED "\r\n1\r\nc\r\n2\r\nde\r\n0\r\n\r\n", NULL, STK_OK, "cde"},
 	{"less, and then the rest", 2, 4, 0, PART "2-3/9\r\nContent-Length: 2\r\n\r\ncd", PART "4-5/9\r\nContent-Length: 2\r\n\r\nef",
@@ -298,7 +319,9 @@ static const struct {
 static void test_ranges_and_listed_sizes(void **state)
 {
 	(void)state;
-	for (size_t k = 0; k < sizeof parts / sizeof *parts; k++) {
+	for (size_t i = 0; i < PATTERNS * (sizeof parts / sizeof *parts); i++) {
+		const size_t k = i / PATTERNS;
+		struct refusing f = {{.admit = refuse_first}, refusals[i % PATTERNS]};
 		struct script s = {.answers = {parts[k].answer, parts[k].next}, .closes = strstr(parts[k].answer, "close") != NULL};
 		struct stk_error err;
 		char uri[64];
@@ -310,6 +333,7 @@ static void test_ranges_and_listed_sizes(void **state)
 			(struct stk_request){.uri = uri,
 				.offset = parts[k].offset,
 				.length = parts[k].length,
+				.admission = &f.admission,
 				.expected.size = listed < 0 ? -listed : listed,
 				.expected.tag =
 					listed < 0 ? 1 : 0}, /* negative: the listing also had an ETag, which differs from the response's */
