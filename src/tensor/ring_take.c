@@ -154,6 +154,13 @@ static bool below_limit(const struct stk_ring *r)
 	return r->n_slots < r->limit && r->n_slots < r->short_at;
 }
 
+/* Returns whether the ring may let go of the large blocks of a slot that is out. If there was no memory for one more slot, there is none for other blocks
+ * either. */
+static bool may_release_large(const struct stk_ring *r)
+{
+	return !r->limit_is_hard && r->n_slots >= r->limit;
+}
+
 /* Returns whether the limits allow one more slot. Call it if the consumer's streams still read all free slots, to avoid a wait for them. */
 static bool may_add_slot(const struct stk_ring *r)
 {
@@ -222,7 +229,7 @@ static void choose(struct stk_ring *r, bool measured, struct choice *c)
 		return;
 	c->make = below_limit(r);
 	c->reason = STK_RING_ALL_OUT;
-	if (!c->make && !r->limit_is_hard && (out = oldest_delivered(r, false, measured, c)) && release_held_parts(r, out))
+	if (may_release_large(r) && (out = oldest_delivered(r, false, measured, c)) && release_held_parts(r, out))
 		c->slot = out;
 }
 
@@ -324,9 +331,9 @@ static void limit_retired(struct stk_ring *r)
 	stk__gpu_leave(dev);
 }
 
-/* Takes a free slot, or makes one (*made). *starving: whether the consumer waits and holds all slots. Returns NULL with the reason in *lack, or with
+/* Takes a free slot, or makes one. *starving: whether the consumer waits and holds all slots. Returns NULL with the reason in *lack, or with
  * STK_RING_LACKS_NOTHING if memory is short. */
-static struct stk_slot *take_or_make(struct stk_ring *r, bool *made, bool *starving, enum stk_ring_lack *lack)
+static struct stk_slot *take_or_make(struct stk_ring *r, bool *starving, enum stk_ring_lack *lack)
 {
 	struct choice c = {0};
 	for (bool measured = false;; measured = true) {
@@ -347,38 +354,34 @@ static struct stk_slot *take_or_make(struct stk_ring *r, bool *made, bool *starv
 		stk__slot_destroy(c.to_free);
 	stk__blocks_free(r, c.old_blocks);
 	limit_retired(r);
-	*made = c.make;
 	*lack = c.slot || c.make ? STK_RING_LACKS_NOTHING : c.reason;
 	return c.make ? add_slot(r) : c.slot;
 }
 
-/* Call if there is no memory for a slot that was just made. If the ring has other slots, destroys the new one, makes no more for a while, and returns true: the
- * batch then waits for one of the others. Returns false if the consumer holds all others and waits for this batch. */
+/* Call if there is no memory for slot s, which this destroys: a free slot without memory would fail the next take too. Returns true, and makes no more slots for
+ * a while, if the ring has other slots: the batch then waits for one of them. Returns false if the consumer holds all others and waits for this batch. */
 static bool do_without(struct stk_ring *r, struct stk_slot *s, bool starving)
 {
 	pthread_mutex_lock(&r->lock);
 	bool others = r->n_slots > 1 && !starving;
 	for (const struct stk_slot *other = r->slots; other; other = other->next)
 		others |= other != s && other->state != STK_SLOT_OUT;
-	if (others) {
-		unlink_slot(r, s);
+	unlink_slot(r, s);
+	if (others)
 		r->short_at = r->n_slots;
-		atomic_fetch_sub(&r->n_out, 1);
-	}
+	atomic_fetch_sub(&r->n_out, 1);
 	pthread_mutex_unlock(&r->lock);
-	if (others) {
-		stk__slot_destroy(s);
-		stk__ring_unref(r);
-	}
+	stk__slot_destroy(s);
+	stk__ring_unref(r);
 	return others;
 }
 
 struct stk_slot *stk__ring_take(struct stk_ring *r, enum stk_ring_lack *lack)
 {
 	struct stk_slot *s;
-	bool made, starving = false;
+	bool starving = false;
 	do {
-		s = take_or_make(r, &made, &starving, lack);
+		s = take_or_make(r, &starving, lack);
 		if (!s && *lack)
 			return NULL;
 		pthread_mutex_lock(&r->source.shared.lock);
@@ -386,14 +389,12 @@ struct stk_slot *stk__ring_take(struct stk_ring *r, enum stk_ring_lack *lack)
 		pthread_mutex_unlock(&r->source.shared.lock);
 		if (s && stk__slot_lay_out(s))
 			return s;
-	} while (s && made && do_without(r, s, starving));
+	} while (s && do_without(r, s, starving));
 	*lack = STK_RING_NO_MEMORY;
 	const size_t available = gpu_available(r);
 	pthread_mutex_lock(&r->source.shared.lock);
 	r->source.gpu_available = available;
 	pthread_mutex_unlock(&r->source.shared.lock);
-	if (s)
-		stk__slot_return(s);
 	return NULL;
 }
 
@@ -402,7 +403,7 @@ enum stk_ring_lack stk__ring_lacks(struct stk_ring *r)
 	struct choice c = {.reason = STK_RING_ALL_OUT};
 	pthread_mutex_lock(&r->lock);
 	bool available = r->free_slots || below_limit(r) || oldest_delivered(r, true, true, &c) ||
-			 (!r->limit_is_hard && oldest_delivered(r, false, true, &c));
+			 (may_release_large(r) && oldest_delivered(r, false, true, &c));
 	if (!available && r->n_slots < r->limit) { /* tries again to make a slot: if that fails too, memory is what lacks */
 		r->short_at = INT32_MAX;
 		r->starving = available = true;

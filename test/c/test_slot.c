@@ -284,6 +284,53 @@ static void a_stream_goes_before_its_batch(struct stk_gpu_device *dev)
 	stk__ring_release_owner(r);
 }
 
+/* Takes all memory of the GPU except for less than 1 MiB. Returns the number of allocations, to be freed with give_memory_back. */
+static int take_all_memory(struct stk_gpu_device *dev, stk_gpu_ptr taken[64])
+{
+	int n = 0;
+	for (size_t size = (size_t)1 << 40; size >= 1 << 20;)
+		if (n < 64 && !stk__gpu_alloc(dev, size, &taken[n], NULL))
+			n++;
+		else
+			size /= 2;
+	return n;
+}
+
+static void give_memory_back(struct stk_gpu_device *dev, const stk_gpu_ptr *taken, int n)
+{
+	while (n)
+		stk__gpu_free(dev, taken[--n]);
+}
+
+/* If there is no memory for another slot, a worker must not let go of the consumer's batches either, since that needs as much memory. Memory is reported as
+ * short only after the consumer was found to wait. */
+static void no_memory_is_no_error_before_the_consumer_waits(struct stk_gpu_device *dev)
+{
+	struct stk_block *held[2][2], *more[2];
+	stk_gpu_ptr taken[64];
+	enum stk_ring_lack lack;
+	if (!is_emulated(dev)) /* on a real GPU other programs may free memory meanwhile */
+		return;
+	struct stk_ring *r = two_values(dev, 6, false, (size_t)1 << 30);
+	for (int k = 0; k < 2; k++)
+		assert_true(deliver(r, held[k], &lack));
+	const int n = take_all_memory(dev, taken);
+	assert_false(deliver(r, more, &lack));
+	assert_int_equal(lack, STK_RING_ALL_OUT);
+	assert_int_equal(kept_bytes(r), 0);
+	assert_int_equal(stk__ring_lacks(r), STK_RING_LACKS_NOTHING); /* the consumer waits: the next take fails, or finds memory */
+	assert_false(deliver(r, more, &lack));
+	assert_int_equal(lack, STK_RING_NO_MEMORY);
+	give_memory_back(dev, taken, n);
+	assert_true(deliver(r, more, &lack));
+	for (int v = 0; v < 2; v++) {
+		stk__block_drop(more[v]);
+		for (int k = 0; k < 2; k++)
+			stk__block_drop(held[k][v]);
+	}
+	stk__ring_release_owner(r);
+}
+
 static void blocks_are_held_in_host_memory(void **state)
 {
 	(void)state;
@@ -301,6 +348,7 @@ static void blocks_are_held_on_a_gpu(void **state)
 	labels_pin_nothing(dev);
 	what_is_held_has_a_limit(dev);
 	a_stream_goes_before_its_batch(dev);
+	no_memory_is_no_error_before_the_consumer_waits(dev);
 	threads_drop(dev);
 }
 
