@@ -99,13 +99,18 @@ static void describe_stall(struct stk_pipeline *p, int64_t waited_ms, char *text
 		stk__fetch_counts(p).in_flight, p->ring->n_out - (int32_t)(p->flight.next_open - p->flight.next_deliver));
 }
 
-/* Fails if there is neither a free slot nor a batch under way, because the consumer would wait forever. Call with the lock held. */
+/* Fails if there is neither a free slot nor a batch under way, because the consumer would wait forever. If the ring would now try to return a slot, wakes a
+ * worker for the try, since nothing else may do so. Call with the lock held. */
 static enum stk_status check_starved(struct stk_pipeline *p, struct stk_error *err)
 {
 	if (p->flight.next_open != p->flight.next_deliver || !stk__open_waits_for_slot(p))
 		return STK_OK;
 	enum stk_ring_lack lack = stk__ring_lacks(p->ring);
-	return lack ? stk__held_batches_error(p, lack, err) : STK_OK;
+	if (lack)
+		return stk__held_batches_error(p, lack, err);
+	if (p->callbacks->crew)
+		stk__pool_wake_one(p->ctx->pool);
+	return STK_OK;
 }
 
 static void wait_at_most(struct stk_pipeline *p, int64_t until_ns)

@@ -102,6 +102,47 @@ static void test_held_batches_stay_what_they_are(void **state)
 	free_device_run(&want);
 }
 
+/* If the consumer holds all batches and there is no memory for another one, a call without a timeout must fail instead of waiting for ever. */
+static void test_a_held_batch_leaves_no_memory(void **state)
+{
+	(void)state;
+	need_device();
+	if (!emulated)
+		skip();
+	enum { MOST = 20, BYTES = 8 << 20 };
+	emulate("strict memory=256M");
+	struct late_reader l;
+	late_open(&l, 1, 1);
+	struct stk_context *ctx = make_context(2);
+	struct stk_graph *g = new_graph();
+	struct value noise = ADD(g, "random.uniform", .args = {INTS("shape", BYTES / BATCH / 4)});
+	OUTPUTS(g, ADD(g, "copy", .in = {noise}, .gpu = true));
+	const struct device_settings s = {.max_batches = MOST, .prefetch = 1, .batch = BATCH};
+	struct stk_pipeline *p = make_device_pipeline(ctx, g, &s);
+	struct stk_batch *held[MOST] = {next(p)};
+	stk_gpu_ptr taken[MOST];
+	int n_held = 1, n_taken = 0;
+	for (size_t size = (size_t)128 << 20; size >= BYTES / 2;)
+		if (!stk__gpu_alloc(l.dev, size, &taken[n_taken], NULL))
+			n_taken++;
+		else
+			size /= 2;
+	struct stk_error err = {0};
+	enum stk_status status;
+	while (!(status = stk_pipeline_next(p, &held[n_held], &err)))
+		n_held++;
+	assert_int_equal(status, STK_NO_MEMORY);
+	assert_in_range(n_held, 1, MOST - 1);
+	while (n_held)
+		stk_batch_unref(&held[--n_held]);
+	held[0] = next(p);
+	stk_batch_unref(&held[0]);
+	while (n_taken)
+		stk__gpu_free(l.dev, taken[--n_taken]);
+	close_pipeline(p, ctx);
+	late_close(&l);
+}
+
 /* ---- streams of the consumer ---- */
 
 enum { PIXELS = 3 * 24 * 32 };
@@ -483,6 +524,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_held_batches_stay_what_they_are),
+		cmocka_unit_test_teardown(test_a_held_batch_leaves_no_memory, restore_options),
 		cmocka_unit_test_teardown(test_a_late_reader_sees_its_batch, restore_options),
 		cmocka_unit_test_teardown(test_no_stream_waits_for_a_reader, restore_options),
 		cmocka_unit_test(test_too_many_streams),
