@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  * stoker view: draws a batch, as the network receives it, on a contact sheet. */
+#include "folder.h"
 #include "output.h"
 #include "progress.h"
 #include "session.h"
 #include "sheet.h"
+#include "tars.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 
 /* Returns the index of the first output that can be drawn as an image, or -1. */
 static int32_t picture_output(const struct stk_batch *batch)
@@ -315,6 +318,36 @@ static bool has_room(const struct settings *s)
 	return false;
 }
 
+/* Returns whether a folder is inside a tree of class folders, or is a folder that holds images directly: a new PNG in it would be one of the images. */
+static bool is_image_folder(const char *folder, const char *tree)
+{
+	char *inner = realpath(folder, NULL), *outer = realpath(tree, NULL);
+	struct flat_folder flat = {.count = 0};
+	const size_t n = outer ? strlen(outer) : 0;
+	bool found = false;
+	if (inner && outer && !strcmp(inner, outer))
+		found = !is_tars(tree) && flat_folder_list(tree, &flat);
+	else if (inner && outer)
+		found = !strncmp(inner, outer, n) && (inner[n] == '/' || outer[n - 1] == '/');
+	flat_folder_free(&flat);
+	free(inner);
+	free(outer);
+	return found;
+}
+
+/* Returns whether the PNG would replace a file of the source, or become one. */
+static bool is_of_source(const char *source, const char *output)
+{
+	struct stat from, to;
+	if (!is_folder(source))
+		return stat(source, &from) == 0 && stat(output, &to) == 0 && from.st_dev == to.st_dev && from.st_ino == to.st_ino;
+	const char *slash = strrchr(output, '/');
+	char *folder = slash ? strndup(output, slash > output ? (size_t)(slash - output) : 1) : strdup(".");
+	const bool found = folder && is_image_folder(folder, source);
+	free(folder);
+	return found;
+}
+
 static int run_view(const struct settings *original)
 {
 	struct settings s = *original;
@@ -325,6 +358,9 @@ static int run_view(const struct settings *original)
 	const size_t length = s.output ? strlen(s.output) : 0;
 	if (s.output && (length < 5 || strcasecmp(s.output + length - 4, ".png")))
 		return usage_error(&command_view, "--output is the name of a PNG, as view.png, not \"%s\"", s.output);
+	if (is_of_source(s.args[0], s.output ? s.output : "view.png"))
+		return fail_text("view", "%s: the picture would be a file of %s itself: give a name outside of it (-o FILE)",
+			s.output ? s.output : "view.png", s.args[0]);
 	if (!is_tree(s.args[0]) && stk_audio_named(s.args[0])) {
 		if (s.augment || s.size || s.batch)
 			return usage_error(&command_view, "--augment, --size and --batch are for images; a sound is drawn as a whole");

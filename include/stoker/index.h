@@ -25,9 +25,10 @@ struct stk_index_info {
 };
 
 struct stk_index_options {
-	size_t size;                 /* sizeof(struct stk_index_options), set by the caller */
-	const char *root;            /* a folder, or a URI that can be listed: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX */
-	const char *path;            /* path of the index, which is written completely or not at all */
+	size_t size;      /* sizeof(struct stk_index_options), set by the caller */
+	const char *root; /* a folder, or a URI that can be listed: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX */
+	/* Path of the index, which is written completely or not at all. Replaces an index and an empty file; another file is an error. */
+	const char *path;
 	struct stk_storage *storage; /* NULL: the settings of the environment */
 	/* Called ten times per second on the caller's thread, while a bucket is listed, with the number of objects and folders so far. Returns false to stop
 	 * with STK_CANCELLED. May be NULL. */
@@ -46,7 +47,7 @@ struct stk_tar_index_options {
 	/* Tars, local or URIs, also patterns such as "shard-{000..127}.tar" and "shard-*.tar", or files that stk_tar_index wrote. */
 	const char *const *paths;
 	int32_t path_count;
-	/* One file for all tars, written completely or not at all, which readers accept in place of the tars. NULL: one index for each tar:
+	/* One file for all tars, which readers accept in place of the tars; written as stk_index_options.path is. NULL: one index for each tar:
 	 * TAR.stoker next to the tar, or in $XDG_CACHE_HOME/stoker/indexes for URIs and for folders that cannot be written. An existing
 	 * index that matches its tar is kept. Readers find these indexes by themselves. */
 	const char *output;

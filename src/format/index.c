@@ -7,12 +7,16 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "format/archive_file.h"
+#include "format/archive_index.h"
 #include "format/coded.h"
 #include "format/index_format.h"
 #include "format/list_census.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static void put_files(struct stk_coded_out *o, const struct stk_file_list *l, bool tagged, int64_t first, int64_t end)
 {
@@ -65,6 +69,25 @@ static bool is_ended(void *user)
 	return ((const struct watched *)user)->ended;
 }
 
+enum stk_status stk__index_check_output(const char *path, struct stk_error *err)
+{
+	char begin[STK_INDEX_MAGIC_BYTES];
+	struct stat st;
+	const int fd = stk__file_open(path, &st);
+	/* Objects of other kinds, and missing folders, are reported when the index is written. */
+	if (fd < 0)
+		return errno == EACCES && stat(path, &st) == 0
+			       ? stk__fail(err, STK_IO, "%s: a file that cannot be read to see whether it is an index: give another name",
+					 path)
+			       : STK_OK;
+	const ssize_t n = pread(fd, begin, sizeof begin, 0);
+	close(fd);
+	if (n == 0 || (n > 0 && (stk__is_index(begin, (size_t)n) || stk__archive_index_is(begin, (size_t)n))))
+		return STK_OK;
+	return stk__fail(
+		err, STK_INVALID, "%s: the file exists and is not an index, so it is not replaced: remove it, or give another name", path);
+}
+
 enum stk_status stk_index_write(const struct stk_index_options *options, struct stk_index_info *info, struct stk_error *err)
 {
 	if (STK_NEED(err, options) || STK_NEED(err, options->root, options->path))
@@ -78,7 +101,10 @@ enum stk_status stk_index_write(const struct stk_index_options *options, struct 
 			err, STK_INVALID, "stk_index_options.size is %zu; this library expects %zu", options->size, sizeof *options);
 	if (info && info->size != sizeof *info)
 		return stk__fail(err, STK_INVALID, "stk_index_info.size is %zu; this library expects %zu", info->size, sizeof *info);
-	enum stk_status status = stk__file_list_create(
+	enum stk_status status = stk__index_check_output(options->path, err);
+	if (status)
+		return status;
+	status = stk__file_list_create(
 		&(struct stk_file_list_options){.access = &access, .file_root = options->root, .nested = true, .everything = true}, &l,
 		err);
 	if (status)

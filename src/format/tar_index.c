@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "format/archive_file.h"
 #include "format/archive_set.h"
+#include "format/index_format.h"
 #include "format/list.h"
 #include "format/names.h"
 #include "format/tar.h"
@@ -85,6 +86,8 @@ enum stk_status stk_tar_index(const struct stk_tar_index_options *o, struct stk_
 	enum stk_status s = check_options(o, err);
 	if (!s && info && info->size != sizeof *info)
 		s = stk__fail(err, STK_INVALID, "stk_tar_index_info.size is %zu; this library expects %zu", info->size, sizeof *info);
+	if (!s && o->output)
+		s = stk__index_check_output(o->output, err);
 	if (s)
 		return s;
 	s = stk__names_expand(&access, o->paths, o->path_count, &tars, err);

@@ -585,6 +585,45 @@ def test_view_refuses_what_it_would_not_do(folder, tmp_path):
     assert Image.open(out).format == "PNG"
 
 
+def test_view_does_not_write_into_its_source(folder, tmp_path):
+    """A sheet replaces no file of the data set, and becomes none: neither in a class folder nor next to the images of a folder without classes."""
+    tree, flat = tmp_path / "tree", tmp_path / "flat"
+    shutil.copytree(folder, tree)
+    shutil.copytree(folder / "class0", flat)
+    single, link = flat / "gray.png", tmp_path / "link.png"
+    link.symlink_to(single)
+    before = {p: p.read_bytes() for p in (*tree.rglob("*.*"), *flat.iterdir())}
+    for source, output in (
+        (single, single),
+        (single, link),
+        (tree, tree / "class0" / "gray.png"),
+        (tree, tree / "class1" / "new.png"),
+        (flat, single),
+        (flat, flat / "new.png"),
+    ):
+        assert f"{output}: the picture would be a file of {source} itself" in stoker("view", source, "-o", output, code=1).stderr
+    assert {p: p.read_bytes() for p in (*tree.rglob("*.*"), *flat.iterdir())} == before
+    stoker("view", tree, "-o", tree / "sheet.png", "-b", "2")  # files next to the class folders belong to no class
+    stoker("view", single, "-o", flat / "sheet.png", "-b", "2")
+
+
+def test_an_index_replaces_only_an_index(folder, tars, tmp_path):
+    """A shell that expands `stoker index -o s-*.tar` names the first tar as the output, and that tar stays as it is."""
+    tree, single = tmp_path / "tree", tmp_path / "one.tar"
+    shutil.copytree(folder, tree)
+    shutil.copy(next((tars / "both").glob("*.tar")), single)
+    image = tree / "class0" / "00.jpg"
+    for source, output in ((single, single), (tree, image), (tree, single), (single, image)):
+        before = output.read_bytes()
+        assert f"{output}: the file exists and is not an index" in stoker("index", source, "-o", output, code=1).stderr
+        assert output.read_bytes() == before
+    index = tmp_path / "index"
+    index.touch()
+    for source in (tree, single, single, tree):
+        stoker("index", source, "-o", index)
+    stoker("inspect", index)
+
+
 def test_view_of_one_image_under_many_draws(folder, tmp_path):
     facts = json.loads(stoker("view", folder, "-o", tmp_path / "a.png", "--augment", "7", "--seed", "3", "--json").stdout)
     assert len(facts["samples"]) == 7 and len({s["uri"] for s in facts["samples"]}) == 1
