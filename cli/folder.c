@@ -7,6 +7,7 @@
 #include <stoker/inspect.h>
 
 #include <dirent.h>
+#include <errno.h>
 #include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,10 +87,11 @@ bool flat_folder_list(const char *folder, struct flat_folder *out)
 	bool flat = true;
 	DIR *dir = opendir(folder);
 	*out = (struct flat_folder){.count = 0};
-	while (dir && flat && (entry = readdir(dir))) {
+	while (dir && flat && (errno = 0, entry = readdir(dir))) {
 		if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."))
 			flat = take_entry(folder, entry->d_name, out);
 	}
+	flat &= !dir || !errno; /* the library lists it again, and reports the error */
 	if (dir)
 		closedir(dir);
 	if (out->count > 1)

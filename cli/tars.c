@@ -4,6 +4,7 @@
 #include "folder.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,25 +41,28 @@ static bool add_path(struct tars *t, char *path)
 	return true;
 }
 
+/* Adds the path of an entry if it is a tar. Returns false if the entry is a folder or memory is short. */
+static bool take_entry(struct tars *t, const char *folder, const char *name)
+{
+	const size_t capacity = strlen(folder) + strlen(name) + 2;
+	char *path = malloc(capacity);
+	if (path)
+		snprintf(path, capacity, "%s/%s", folder, name);
+	if (path && names_tar(name) && !is_folder(path))
+		return add_path(t, path);
+	const bool passed = path && !is_folder(path);
+	free(path);
+	return passed;
+}
+
 /* Lists the tars of a folder. Returns false if the folder contains folders or no tars, or cannot be read. */
 static bool list_folder(struct tars *t, const char *folder)
 {
 	DIR *dir = opendir(folder);
 	bool flat = dir != NULL;
-	for (struct dirent *entry; flat && (entry = readdir(dir));) {
-		const size_t capacity = strlen(folder) + strlen(entry->d_name) + 2;
-		char *path = malloc(capacity);
-		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..") || !path) {
-			free(path);
-			continue;
-		}
-		snprintf(path, capacity, "%s/%s", folder, entry->d_name);
-		flat = !is_folder(path);
-		if (flat && names_tar(entry->d_name))
-			flat = add_path(t, path);
-		else
-			free(path);
-	}
+	for (struct dirent *entry; flat && (errno = 0, entry = readdir(dir));)
+		flat = !strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..") || take_entry(t, folder, entry->d_name);
+	flat &= !errno;
 	if (dir)
 		closedir(dir);
 	if (t->count > 1)

@@ -16,6 +16,16 @@
 
 /* ---- reading ---- */
 
+const struct dirent *stk__next_entry(DIR *dir)
+{
+	const struct dirent *e;
+	do {
+		errno = 0;
+		e = stk__fault(STK_FAULT_READ) ? (errno = EIO, NULL) : readdir(dir);
+	} while (e && (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0));
+	return e;
+}
+
 const char *stk__file_kind(mode_t mode)
 {
 	if (S_ISDIR(mode))

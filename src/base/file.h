@@ -9,6 +9,7 @@
 
 #include "stoker/status.h"
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -31,6 +32,8 @@ int stk__file_open(const char *path, struct stat *st);
 int stk__file_open_any(const char *path);
 /* Returns the error of a stk__file_open that has just failed, from errno and *st. */
 STK_MUST_USE enum stk_status stk__file_not_opened(const char *path, const struct stat *st, struct stk_error *err);
+/* Returns the next entry of a folder, except . and .. ; NULL with errno 0 at the end, and NULL with another errno if reading fails. */
+const struct dirent *stk__next_entry(DIR *dir);
 /* Returns the kind of a file that is not regular, for messages: "a FIFO", "a directory" and so on. */
 const char *stk__file_kind(mode_t mode);
 

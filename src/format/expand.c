@@ -13,7 +13,6 @@
 #include "http/s3.h"
 #include "io/io.h"
 
-#include <glob.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,19 +30,17 @@ static int by_text(const void *a, const void *b)
 
 static enum stk_status add_matches(const char *path, struct stk_names *out, struct stk_error *err)
 {
-	glob_t found = {0};
-	int failed = glob(path, GLOB_NOSORT, NULL, &found);
-	enum stk_status s = STK_OK;
-	if (failed == GLOB_NOSPACE)
-		s = stk__fail(err, STK_NO_MEMORY, "out of memory for the files that %.200s matches", path);
-	else if (failed || !found.gl_pathc)
+	struct stk_names found = {0};
+	enum stk_status s = stk__names_glob(path, &found, err);
+	if (!s && !found.count)
 		s = stk__fail(err, STK_NOT_FOUND, "%.300s: no file matches%s", path, stk__uri_hint(path));
-	else
-		qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, by_text);
-	for (size_t i = 0; i < found.gl_pathc && s == STK_OK; i++)
-		if (!stk__archive_is_kept(found.gl_pathv[i]) || stk__archive_is_kept(path)) /* "shard*" means archives, not indexes */
-			s = stk__names_add_object(out, found.gl_pathv[i], strlen(found.gl_pathv[i]), unlisted, err);
-	globfree(&found);
+	stk__names_settle(&found);
+	if (!s)
+		qsort(found.at, found.count, sizeof *found.at, by_text);
+	for (size_t i = 0; i < found.count && s == STK_OK; i++)
+		if (!stk__archive_is_kept(found.at[i]) || stk__archive_is_kept(path)) /* "shard*" means archives, not indexes */
+			s = stk__names_add_object(out, found.at[i], strlen(found.at[i]), unlisted, err);
+	stk__names_free(&found);
 	return s;
 }
 

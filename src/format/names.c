@@ -125,12 +125,17 @@ struct walk {
 	struct stk_error *err;
 };
 
+/* Returns whether an entry is a folder, or a link to one; false for a link to a missing target. Sets errno to 0, or to the reason why that is not known. */
 static bool is_folder(int at, const struct dirent *e)
 {
 	struct stat st;
+	errno = 0;
 	if (e->d_type != DT_UNKNOWN && e->d_type != DT_LNK)
 		return e->d_type == DT_DIR;
-	return fstatat(at, e->d_name, &st, 0) == 0 && S_ISDIR(st.st_mode);
+	if (fstatat(at, e->d_name, &st, 0) == 0)
+		return S_ISDIR(st.st_mode);
+	errno = errno == ENOENT || errno == ENOTDIR || errno == ELOOP ? 0 : errno;
+	return false;
 }
 
 /* Adds the files in the subfolder `below` of `root` whose names match. below "": adds those in `root` itself and in all its direct subfolders. */
@@ -143,17 +148,20 @@ static enum stk_status walk_folder(struct walk *w, const char *root, const char 
 	if (!dir)
 		return stk__fail_errno(w->err, errno, "%s: cannot open the folder%s", path, stk__uri_hint(w->folder));
 	enum stk_status s = STK_OK;
-	for (const struct dirent *e; s == STK_OK && (e = readdir(dir));) {
-		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
-			continue;
+	const struct dirent *e;
+	while (s == STK_OK && (e = stk__next_entry(dir))) {
 		if (is_folder(dirfd(dir), e)) {
 			s = *below ? STK_OK : walk_folder(w, root, e->d_name);
 		} else if (stk__glob_match(w->glob, e->d_name, w->case_sensitive)) {
 			char name[2 * NAME_MAX + 2];
 			int n = snprintf(name, sizeof name, "%s%s%s", below, *below ? "/" : "", e->d_name);
 			s = stk__names_add(w->names, name, (size_t)n, w->err);
+		} else if (errno && !*below) {
+			s = stk__fail_errno(w->err, errno, "%s/%s: cannot see whether it is a folder", path, e->d_name);
 		}
 	}
+	if (s == STK_OK && errno)
+		s = stk__fail_errno(w->err, errno, "%s: cannot list the folder", path);
 	closedir(dir);
 	return s;
 }

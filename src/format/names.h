@@ -35,6 +35,9 @@ STK_MUST_USE enum stk_status stk__names_read_folder(
 STK_MUST_USE enum stk_status stk__names_expand(
 	const struct stk_access *access, const char *const *paths, int32_t count, struct stk_names *out, struct stk_error *err);
 
+/* Appends the local files and folders that a glob matches, in any order. Fails if a folder in which there may be matches cannot be read. */
+STK_MUST_USE enum stk_status stk__names_glob(const char *glob, struct stk_names *found, struct stk_error *err);
+
 /* Returns the properties that a listing gives for a name of a list from stk__names_expand; a size of -1 if the name comes from no listing. */
 struct stk_list_object stk__names_object(const char *name);
 

@@ -7,11 +7,13 @@
 #include "base/memory.h"
 #include "format/cifar.h"
 #include "format/list.h"
+#include "format/names.h"
 #include "format/tfrecord.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -405,6 +407,76 @@ static void test_globs(void **state)
 			fail_msg("glob %s, name %s", rows[i].glob, rows[i].name);
 }
 
+static int by_text(const void *a, const void *b)
+{
+	const char *const *x = a, *const *y = b;
+	return strcmp(*x, *y);
+}
+
+/* Compares the expansion of a path with the system's glob. */
+static void compare_expansion(const char *path)
+{
+	const char *paths[] = {path};
+	struct stk_names got;
+	struct stk_error err = {0};
+	glob_t want = {0};
+	const int failed = glob(path, 0, NULL, &want);
+	const enum stk_status s = stk__names_expand(NULL, paths, 1, &got, &err);
+	if (s != (failed == GLOB_NOMATCH ? STK_NOT_FOUND : STK_OK) || got.count != want.gl_pathc)
+		fail_msg("%s: %zu matches, and glob finds %zu: %s", path, got.count, want.gl_pathc, err.message);
+	if (got.count)
+		qsort(want.gl_pathv, want.gl_pathc, sizeof *want.gl_pathv, by_text);
+	for (size_t i = 0; i < got.count; i++)
+		assert_string_equal(got.at[i], want.gl_pathv[i]);
+	stk__names_free(&got);
+	globfree(&want);
+}
+
+static void test_paths_are_expanded_as_by_glob(void **state)
+{
+	(void)state;
+	static const char letters[] = "ab*?[]-\\./";
+	static const char *const files[] = {"a", "ab", "b/a", "b/b", "b/ab", "b/a-b", "ba/a", "ba/.a", ".b/a", "-/b", "b./a/b", "b./b/b"};
+	unsigned random = 1;
+	for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+		put(files[i], "x");
+	assert_int_equal(symlink("b", "aa") | symlink("missing", "bb") | symlink("loop", "loop"), 0);
+	for (int i = 0; i < 60000; i++) {
+		char glob[9] = "";
+		const unsigned length = (random = random * 1664525 + 1013904223) >> 29;
+		for (unsigned k = 0; k < length; k++)
+			glob[k] = letters[((random = random * 1664525 + 1013904223) >> 16) % (sizeof letters - 1)];
+		/* Names that exist are not expanded. In glob, ".*" finds . and .. , "[." begins a collating symbol, and a glob that ends in a slash finds files. */
+		if (!strpbrk(glob, "*?[") || access(glob, F_OK) == 0 || strstr(glob, ".*") || strstr(glob, ".?") || strstr(glob, ".[") ||
+			strstr(glob, "[.") || strstr(glob, "\\/") || strstr(glob, "///") || *glob == '/' || glob[length - 1] == '/')
+			continue;
+		compare_expansion(glob);
+	}
+	char absolute[128];
+	snprintf(absolute, sizeof absolute, "%s/*//a*", root);
+	compare_expansion(absolute);
+}
+
+/* A folder that cannot be read is an error that names it, since its files would be missing from the data set. */
+static void test_folders_that_cannot_be_read(void **state)
+{
+	(void)state;
+	static const char *const globs[] = {"*/*.tar", "b/*.tar", "*/1.tar", "*/c/*.tar"};
+	const uid_t user = geteuid();
+	put("a/1.tar", "x");
+	put("b/2.tar", "x");
+	put("b/c/3.tar", "x");
+	assert_int_equal(chmod(root, 0777) | chmod("b/c", 0777) | chmod("b", 0) | (user ? 0 : seteuid(65534)), 0);
+	for (size_t i = 0; i < sizeof globs / sizeof *globs; i++) {
+		struct stk_names names;
+		struct stk_error err = {0};
+		const enum stk_status s = stk__names_expand(NULL, &globs[i], 1, &names, &err);
+		if (s != STK_IO || strncmp(err.message, "b", 1) || !strstr(err.message, "Permission denied"))
+			fail_msg("%s: %s: \"%s\"", globs[i], stk_status_name(s), err.message);
+	}
+	assert_int_equal(seteuid(user), 0);
+}
+
 /* ---- CIFAR ---- */
 
 static uint8_t pixel(int64_t record, size_t i)
@@ -552,6 +624,8 @@ int main(void)
 		cmocka_unit_test(test_fingerprint_of_moved_files),
 		IN_ROOT(test_lists_stay_small),
 		cmocka_unit_test(test_globs),
+		IN_ROOT(test_paths_are_expanded_as_by_glob),
+		IN_ROOT(test_folders_that_cannot_be_read),
 		cmocka_unit_test(test_checksums),
 		IN_ROOT(test_cifar),
 #ifdef STK_FAULTS
