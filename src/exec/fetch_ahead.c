@@ -55,19 +55,19 @@ static void trace_ahead(const struct stk_pipeline *p, const struct stk_read_requ
 			.end_ns = stk__clock_ns()});
 }
 
-/* The requests for parts whose positions were in the bytes of earlier requests: requests `first` to `first` + `count` - 1 of the read. */
+/* The requests that follow when the earlier requests of a read have ended: requests `first` to `first` + `count` - 1 of the read. */
 struct further {
 	struct stk_read *read;
 	int32_t first, count;
 };
 
-/* Plans the further requests of a read after its earlier requests have all ended, and marks them as under way. Returns false if no requests follow, or if
- * the read is no longer needed. Call with the lock held. */
+/* Plans the further requests of a read after its earlier requests have all ended, or all of its requests again, and marks them as under way. Returns false if
+ * no requests follow, or if the read is no longer needed. Call with the lock held. */
 static bool begin_new_requests(struct stk_pipeline *p, struct stk_read *read, struct further *out)
 {
-	int32_t first;
+	int32_t first = 0;
 	if (read->state != STK_READ_ASKED || p->run.stopping || !stk__record_under_way(read->sample->record) ||
-		!stk__read_plan_more(read, stk__request_done, &first))
+		(!stk__read_plan_again(read, stk__request_done) && !stk__read_plan_more(read, stk__request_done, &first)))
 		return false;
 	*out = (struct further){read, first, read->n_requests - first};
 	for (int32_t k = 0; k < out->count; k++)

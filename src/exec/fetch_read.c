@@ -102,7 +102,7 @@ void stk__read_plan(struct stk_read *read, void (*done)(struct stk_request *q), 
 	struct stk_known_object known = {0};
 	size_t separate_size = 0;
 	bool checks = false;
-	read->n_requests = 0;
+	read->n_requests = read->restarts = 0;
 	for (int32_t k = 0; k < stk__read_parts(read); k++) {
 		const struct stk_part *next = &parts[order[k]];
 		struct stk_read_part *part = &read->parts[order[k]];
@@ -126,7 +126,7 @@ void stk__read_plan(struct stk_read *read, void (*done)(struct stk_request *q), 
 		struct stk_request *io = &read->requests[part->request].io;
 		io->expected.size = known.size;
 		io->expected.tag = known.tag;
-		io->expected.pinned = known.pinned;
+		io->expected.pin = known.pinned ? STK_PIN_INDEX : STK_PIN_NONE;
 		io->before = separate_size;
 		io->check = checks ? check_headers : NULL;
 	}
@@ -179,9 +179,9 @@ bool stk__read_plan_more(struct stk_read *read, void (*done)(struct stk_request 
 		struct stk_request *io = &read->requests[part->request].io;
 		io->retries = 0;
 		describe(read, part->request, &out[k], done, NULL);
-		io->expected.size = earlier->got.size; /* the request fails if the object has changed since the earlier request */
+		io->expected.size = earlier->got.size;
 		io->expected.tag = earlier->got.etag ? earlier->got.tag : 0;
-		io->expected.pinned = true;
+		io->expected.pin = STK_PIN_READ; /* the read begins again if the object has changed since the earlier request */
 	}
 	return read->n_requests > *first;
 }
@@ -224,13 +224,9 @@ static bool holds_bytes(const struct stk_sample_state *s)
 	return holds;
 }
 
-/* Releases a read's bytes and errors. Does nothing while requests are under way, since io still writes to them. */
-static void release(struct stk_pipeline *p, struct stk_read *read)
+/* Releases the bytes and errors of a read's requests, which must have ended. */
+static void release_requests(struct stk_fetch *f, struct stk_read *read)
 {
-	struct stk_fetch *f = p->parts.fetch;
-	if (stk__read_under_way(read))
-		return;
-	f->complete -= stk__read_has_buffers(read);
 	for (int32_t q = 0; q < read->n_requests; q++) {
 		struct stk_read_request *request = &read->requests[q];
 		if (request->io.buffer)
@@ -242,12 +238,52 @@ static void release(struct stk_pipeline *p, struct stk_read *read)
 		stk__free(request->error);
 		request->error = NULL;
 	}
+}
+
+/* Releases a read's bytes and errors. Does nothing while requests are under way, since io still writes to them. */
+static void release(struct stk_pipeline *p, struct stk_read *read)
+{
+	struct stk_fetch *f = p->parts.fetch;
+	if (stk__read_under_way(read))
+		return;
+	f->complete -= stk__read_has_buffers(read);
+	release_requests(f, read);
 	/* Allows another sample to exceed the limit, and makes io ask again. stk__read_admit does so only if the number of admitted bytes falls, and a
 	 * failed read has no admitted bytes. */
 	if (f->over_limit == read->sample && !holds_bytes(read->sample)) {
 		f->over_limit = NULL;
 		stk__fetch_ask_again(f);
 	}
+}
+
+bool stk__read_plan_again(struct stk_read *read, void (*done)(struct stk_request *q))
+{
+	enum { MOST = 3 };
+	const int32_t restarts = read->restarts;
+	struct stk_read_version now = {0};
+	bool replaced = false;
+	for (int32_t q = 0; q < read->n_requests; q++) {
+		const struct stk_request *io = &read->requests[q].io;
+		if (io->status && !io->replaced)
+			return false;
+		replaced |= io->status != STK_OK;
+		now = io->status ? io->got : now;
+	}
+	if (!replaced || restarts == MOST)
+		return false;
+	release_requests(stk__fetch_of(read->sample), read);
+	stk__read_plan(read, done, NULL);
+	read->restarts = restarts + 1;
+	for (int32_t q = 0; q < read->n_requests; q++) { /* a cache must not give the bytes of the earlier version again */
+		struct stk_request *io = &read->requests[q].io;
+		io->retries = 0;
+		if (io->expected.pin == STK_PIN_INDEX)
+			continue;
+		io->uncached = !now.tag;
+		io->expected.tag = now.tag;
+		io->expected.size = 0;
+	}
+	return true;
 }
 
 void stk__fetch_release(struct stk_sample_state *s)
@@ -341,8 +377,8 @@ void stk__read_count(struct stk_pipeline *p, struct stk_read_request *q)
 	if (q->io.status && q->io.object_fails && q->io.asked_ns < f->last_success_ns)
 		return;
 	if (q->io.status) {
-		f->missing_in_a_row = q->io.status == STK_LIMIT ? 0 : f->missing_in_a_row + 1; /* STK_LIMIT: the file is too large, so the
-											        * source has answered */
+		const bool answered = q->io.status == STK_LIMIT || q->io.replaced; /* STK_LIMIT: the file is too large */
+		f->missing_in_a_row = answered ? 0 : f->missing_in_a_row + 1;
 		return;
 	}
 	f->read_bytes += q->io.buffer ? (int64_t)q->io.size : 0;

@@ -42,8 +42,9 @@ struct stk_read {
 	struct stk_sample_state *sample;
 	enum stk_read_state state;
 	int32_t reader;
-	int64_t id;   /* the sample's id in this reader */
-	int32_t left; /* number of requests under way */
+	int64_t id;       /* the sample's id in this reader */
+	int32_t left;     /* number of requests under way */
+	int32_t restarts; /* number of times that the read began again because the object was replaced between two of its requests */
 	/* Latest allowed deadline of the read's requests, so that they come before those of later samples. 0: reading ahead has not reached the sample yet. */
 	int64_t deadline;
 	int32_t n_requests;
@@ -114,6 +115,9 @@ void stk__read_ended(struct stk_pipeline *p, struct stk_read *read);      /* end
 
 /* Determines the sample's parts and the requests for them, which call `done` and report errors to `err` (nullable); submits nothing. */
 void stk__read_plan(struct stk_read *read, void (*done)(struct stk_request *q), struct stk_error *err);
+/* Plans the requests of a read again from the start if its object was replaced between two of them, a few times at most; all requests so far must have
+ * ended. Returns whether it did. Call with the lock held. */
+bool stk__read_plan_again(struct stk_read *read, void (*done)(struct stk_request *q));
 /* Plans requests for further parts, whose positions are in the bytes read so far; all requests so far must have ended. Returns whether there are new requests,
  * which begin with number *first. Call with the lock held. */
 bool stk__read_plan_more(struct stk_read *read, void (*done)(struct stk_request *q), int32_t *first);

@@ -185,6 +185,7 @@ bool stk__http_object_fails(const struct stk_transfer *t)
 
 enum stk_status stk__http_fail_short(const struct stk_transfer *t)
 {
+	t->r->replaced = t->r->expected.pin == STK_PIN_READ; /* the bytes were there in the earlier answer */
 	return stk__fail(stk__request_error(t->r), STK_CORRUPT,
 		"%.*s: it ends before byte %lld, where %lld bytes from byte %lld were asked for", SHOWN(t),
 		(long long)(t->first + t->length), (long long)t->length, (long long)t->first);

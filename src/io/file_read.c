@@ -264,7 +264,7 @@ static enum stk_status open_and_read(struct file_read *f)
 		return status;
 	if (f->may_block)
 		status = stat_file(f);
-	const bool pinned = f->r->expected.pinned && f->r->expected.tag;
+	const bool pinned = f->r->expected.pin != STK_PIN_NONE && f->r->expected.tag;
 	size_t size = atomic_load_explicit(&f->habits->size, memory_order_relaxed);
 	if (f->r->length >= 0)
 		size = (size_t)f->r->length;

@@ -303,7 +303,7 @@ void stk__io_submit(struct stk_io *io, struct stk_request *r)
 	r->cache.state = STK_CACHE_UNASKED;
 	r->cache.cache_waits = 0;
 	r->begun_ns = r->http.starved_ns = r->retry.pause_ns = 0;
-	r->object_fails = false;
+	r->object_fails = r->replaced = false;
 	r->got = (struct stk_read_version){0};
 	r->asked_ns = i > 0 ? stk__clock_ns() : 0;
 	r->cache.store = may_use_cache(io, r, i) ? place_of(io, r->uri, i) : 0;
@@ -412,11 +412,34 @@ static void measure(struct stk_io *io, const struct stk_request *r)
 	stk__histogram_add(&io->wait, r->begun_ns - r->asked_ns);
 }
 
-/* Refuses an object that has changed since it was indexed, so that offsets into it are invalid: releases its bytes, fills r->error, returns STK_IO. */
+/* Returns whether the object has another version than the request expects. */
+static bool is_other_version(const struct stk_request *r)
+{
+	return r->expected.tag && r->got.tag && r->expected.tag != r->got.tag;
+}
+
+/* Returns whether the object has another size than the request expects. */
+static bool is_other_size(const struct stk_request *r)
+{
+	return r->expected.size > 0 && r->got.size >= 0 && r->got.size != r->expected.size;
+}
+
+/* Fails a request of STK_PIN_READ. Sends no request again: the object would not turn back into the earlier version. */
+static enum stk_status fail_replaced(struct stk_request *r, struct stk_error *err)
+{
+	r->no_retry = true;
+	r->object_fails = true;
+	r->replaced = true;
+	return stk__fail(err, STK_IO, "%.*s: it was replaced again and again while parts of it were read", stk__uri_shown(r->uri), r->uri);
+}
+
+/* Refuses an object that has changed since it was indexed, or since an earlier part of it was read: releases its bytes, fills r->error, returns STK_IO. */
 static enum stk_status refuse_changed(struct stk_request *r)
 {
 	stk__buffer_release(r->buffer);
 	r->buffer = NULL;
+	if (r->expected.pin == STK_PIN_READ)
+		return fail_replaced(r, stk__request_error(r));
 	r->no_retry = true;
 	r->object_fails = false; /* the whole index is outdated, so reads of other objects would fail too */
 	return stk__fail(stk__request_error(r), STK_IO,
@@ -426,8 +449,11 @@ static enum stk_status refuse_changed(struct stk_request *r)
 
 enum stk_status stk__io_check_size(struct stk_request *r, struct stk_error *err)
 {
-	const bool replaced = r->expected.tag && r->got.etag && r->got.tag && r->expected.tag != r->got.tag;
-	if (r->expected.size <= 0 || r->got.size < 0 || r->got.size == r->expected.size || replaced)
+	if (!is_other_size(r))
+		return STK_OK;
+	if (r->expected.pin == STK_PIN_READ)
+		return fail_replaced(r, err);
+	if (r->got.etag && is_other_version(r))
 		return STK_OK;
 	return stk__fail(err, STK_IO,
 		"%.*s: its source has %lld bytes of it, and the listing or the index says %lld: if it was replaced, list it again",
@@ -483,7 +509,7 @@ void stk__io_finish(struct stk_io *io, struct stk_request *r, enum stk_status st
 	int64_t delay_ns;
 	if (!status && r->expected.size && r->asked_ns)
 		status = check_whole(r);
-	if (!status && r->expected.pinned && r->expected.tag && r->got.tag && r->expected.tag != r->got.tag)
+	if (!status && r->expected.pin != STK_PIN_NONE && is_other_version(r))
 		status = refuse_changed(r);
 	if (!status && r->check && !r->before)
 		status = check_remote(r);

@@ -45,6 +45,13 @@ struct stk_read_version {
 	bool etag;    /* true if `tag` is the hash of an ETag, which may be compared with the ETag of a listing */
 };
 
+/* What a request does if the object, which may be a local file, has another version than the caller expects. */
+enum stk_pin {
+	STK_PIN_NONE,  /* reads it */
+	STK_PIN_INDEX, /* fails: offsets of an index, which other requests use too, are invalid */
+	STK_PIN_READ,  /* fails and sets `replaced`: the bytes belong with those of an earlier answer, so the caller may begin again */
+};
+
 /* A request for bytes: what the caller asks for, the result, and members that io and the source use while the request is in flight. */
 struct stk_request {
 	/* the bytes that the caller asks for */
@@ -69,7 +76,7 @@ struct stk_request {
 	struct {                   /* the version that the caller expects; a cached entry that differs is stale */
 		int64_t size;      /* the object's size in bytes; 0: not known */
 		uint64_t tag;      /* hash of its ETag; 0: not known */
-		bool pinned;       /* true: the request fails if the object, which may be a local file, has another tag */
+		enum stk_pin pin;
 	} expected;
 	/* check: returns an error if the bytes are wrong; bytes of a source then make the request fail with that error, and bytes of the cache are read from
 	 * the source instead. May be NULL. before: for local files, number of bytes before `offset` that are read too, for `check` only: at most
@@ -90,6 +97,7 @@ struct stk_request {
 	bool no_retry; /* true if a retry would only repeat the error; set by the source */
 	/* true if the error seems to concern only this object, since the source serves other requests; set by the source */
 	bool object_fails;
+	bool replaced; /* only with STK_PIN_READ: true if the object has another version, another size or fewer bytes than in the earlier answer */
 
 	/* The members from here on belong to io, its cache and its sources. */
 	_Atomic bool cancelled;
@@ -184,8 +192,8 @@ static inline bool stk__request_awaited(const struct stk_request *r)
 /* Returns whether a failure is a failure of the source, not of the object. io tries such requests again, and pipelines skip no sample because of it. */
 bool stk__io_source_failed(enum stk_status status);
 
-/* Returns STK_IO if got.size differs from expected.size, the size from a listing or an index; otherwise STK_OK, also if one of the sizes is not known, or if
- * the ETag differs too: then the object has been replaced and may have any size. */
+/* Returns STK_IO if got.size differs from expected.size; otherwise STK_OK, also if one of the sizes is not known. If the size is from a listing or an index
+ * (no STK_PIN_READ), also returns STK_OK if the ETag differs too: then the object has been replaced and may have any size. */
 STK_MUST_USE enum stk_status stk__io_check_size(struct stk_request *r, struct stk_error *err);
 /* Runs r->check on the bytes that were read. If it refuses them, fills r->error and releases r->buffer. */
 STK_MUST_USE enum stk_status stk__io_check_bytes(struct stk_request *r);
