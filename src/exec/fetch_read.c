@@ -180,7 +180,7 @@ bool stk__read_plan_more(struct stk_read *read, void (*done)(struct stk_request 
 		io->retries = 0;
 		describe(read, part->request, &out[k], done, NULL);
 		io->expected.size = earlier->got.size;
-		io->expected.tag = earlier->got.etag ? earlier->got.tag : 0;
+		io->expected.tag = earlier->got.tag;
 		io->expected.pin = STK_PIN_READ; /* the read begins again if the object has changed since the earlier request */
 	}
 	return read->n_requests > *first;

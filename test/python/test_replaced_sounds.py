@@ -80,6 +80,10 @@ def etag(version):
     return {"ETag": f'"v{version}"'}
 
 
+def modified(version):
+    return {"Last-Modified": DATES[version]}
+
+
 def sound(value, channels=1, frames=FRAMES):
     """Returns a WAV file of constant samples. Files with the same product of frames and channels have the same size."""
     return wav(np.full((frames // channels, channels), value, "<i2"), RATE)
@@ -98,7 +102,7 @@ def read(server, names, **more):
         return made, loader.pipeline.bad_samples()
 
 
-VERSIONS = pytest.mark.parametrize("fields", [etag])
+VERSIONS = pytest.mark.parametrize("fields", [etag, modified])
 CACHED = pytest.mark.parametrize("cached", [False, True], ids=["", "cached"])
 
 
