@@ -23,6 +23,11 @@ def _finite(value: Any) -> bool:
     return isinstance(value, numbers.Integral) or not isinstance(value, numbers.Real) or math.isfinite(value)
 
 
+def is_array(value: Any) -> bool:
+    """Returns whether a value is an array or a tensor. A class of arrays or tensors is not, although it has their attributes."""
+    return not isinstance(value, type) and all(hasattr(value, name) for name in ("tolist", "shape", "dtype"))
+
+
 def _typed(value: Any) -> str:
     """Returns a value as text for repr(), as it would be written in Python if possible."""
     if isinstance(value, Enum):
@@ -33,7 +38,7 @@ def _typed(value: Any) -> str:
         return f"({inner})" if isinstance(value, tuple) else f"[{inner}]"
     if type(value) is dict:
         return "{" + ", ".join(f"{_typed(k)}: {_typed(v)}" for k, v in value.items()) + "}"
-    if hasattr(value, "tolist") and hasattr(value, "shape"):  # an array or a tensor
+    if is_array(value):
         return _typed(value.tolist())
     if callable(value) and hasattr(value, "__qualname__"):
         return str(value.__qualname__)
@@ -44,7 +49,7 @@ def _same(a: Any, b: Any) -> bool:
     """Returns whether two arguments are equal in type and value. Arrays and tensors are compared by their numbers."""
     if type(a) is not type(b):
         return False
-    if hasattr(a, "tolist") and hasattr(a, "shape"):
+    if is_array(a):
         return bool(a.tolist() == b.tolist())
     if isinstance(a, (list, tuple)):
         return len(a) == len(b) and all(map(_same, a, b))

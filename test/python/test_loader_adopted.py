@@ -571,6 +571,26 @@ def test_changes_inside_the_transform_of_a_data_set(tree):
                 iter(loader)
 
 
+def test_a_transform_that_holds_classes_of_tensors(tree):
+    """v2.Lambda(function, tv_tensors.Image) holds such a class, for example. A class of tensors has the attributes of a tensor, and no values."""
+    torchvision = import_torchvision()
+
+    def folder(kind):
+        small = torchvision.transforms.Resize((8, 8))
+        small.kinds = [kind, {"of": kind}]
+        return torchvision.datasets.ImageFolder(tree, torchvision.transforms.Compose([small, torchvision.transforms.ToTensor()]))
+
+    for kind, other in ((torch.Tensor, np.float32), (np.ndarray, torch.Tensor), (torch.nn.Parameter, torch.Tensor)):
+        source = folder(kind)
+        loader = Loader(source, 4)
+        assert len(list(loader)) == len(list(loader)) == len(loader)
+        source.transform.transforms[0].kinds[1]["of"] = other
+        with pytest.raises(StateError, match="its transform was changed after the Loader had read it"):
+            iter(loader)
+        for second in (kind, other):
+            assert len(next(iter(Loader(torch.utils.data.ConcatDataset([folder(kind), folder(second)]), 4))).label) == 4
+
+
 class Many(Set):
     """A Dataset whose __getitems__ adds 100 to the target. torch's DataLoader calls this method in place of __getitem__ if there is one."""
 

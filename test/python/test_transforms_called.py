@@ -203,6 +203,7 @@ def test_transforms_with_other_arguments_differ():
     changed = T.Resize(40)
     changed.size = 50
     assert "size=50" in repr(changed) and changed != T.Resize(40)
+    assert repr(T.Lambda(np.uint8)) == "Lambda(uint8)" and T.Lambda(np.uint8) == T.Lambda(np.uint8) != T.Lambda(np.int8)
     import copy
     import pickle
 

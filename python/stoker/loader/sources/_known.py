@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Any
 
 from stoker import _core
+from stoker._transforms_base import is_array
 from stoker._where import notice
 from stoker.errors import InvalidArgumentError, StateError
 from stoker.loader.sources._arrays import Arrays
@@ -123,9 +124,9 @@ def _settings_of(value: Any) -> Any:
         return [[key, _settings_of(held)] for key, held in value.items()]
     if value is None or isinstance(value, (bool, int, float, str, Enum)):
         return repr(value)  # NaN does not equal itself
-    if hasattr(value, "tolist") and math.prod(value.shape) <= _MOST_COMPARED:
+    if is_array(value) and math.prod(value.shape) <= _MOST_COMPARED:
         return [str(value.dtype), repr(value.tolist())]
-    if type(value).__module__.partition(".")[0] not in _OF_TRANSFORMS or not hasattr(value, "__dict__"):
+    if isinstance(value, type) or type(value).__module__.partition(".")[0] not in _OF_TRANSFORMS or not hasattr(value, "__dict__"):
         return _Object(value)
     # torch's modules keep the modules inside of them in a private attribute, _modules. `training` is left out, because train() and eval() do not change
     # what torchvision's transforms do.
@@ -159,9 +160,11 @@ def _same_transform(a: Any, b: Any) -> bool:
         return a.keys() == b.keys() and all(_same_transform(value, b[key]) for key, value in a.items())
     if isinstance(a, (bool, int, float, str, Enum, set)):
         return bool(a == b)
-    if hasattr(a, "tolist"):
+    if is_array(a):
         return _same_transform((str(a.dtype), a.tolist()), (str(b.dtype), b.tolist()))
-    return type(a).__module__.partition(".")[0] in _OF_TRANSFORMS and hasattr(a, "__dict__") and _same_transform(vars(a), vars(b))
+    if isinstance(a, type) or type(a).__module__.partition(".")[0] not in _OF_TRANSFORMS:
+        return False
+    return hasattr(a, "__dict__") and _same_transform(vars(a), vars(b))
 
 
 def _joined(parts: list[Listed | Arrays | None]) -> Listed | Arrays | None:
