@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch.autograd import forward_ad
+from torch.utils._python_dispatch import _disable_current_modes
 
 from stoker import _core
 
@@ -89,7 +90,8 @@ def device_of(tensor: torch.Tensor) -> Device:
 def _open(device: torch.device) -> Device:
     if device.type not in ("cpu", "cuda"):
         raise ShapeError(f"stoker.batching works on CPU and CUDA tensors, not on {device}")
-    with _lock:
+    # All later calls use these tensors. In a mode, such as that of fake tensors, they could not be used outside of it.
+    with _lock, torch.inference_mode(False), _disable_current_modes():
         if device not in _devices:
             _devices[device] = Device(device)
         return _devices[device]
@@ -123,8 +125,9 @@ def pointer(tensor: torch.Tensor | None) -> int:
     return 0 if tensor is None else tensor.data_ptr()
 
 
-_PLAIN: tuple[Any, ...] = (torch.Tensor, torch.nn.Parameter)
+PLAIN: tuple[Any, ...] = (torch.Tensor, torch.nn.Parameter)  # types whose memory libstoker can read
 _modes = torch._C._len_torch_dispatch_stack
+_tracing = torch._C._is_tracing  # torch.jit.is_tracing() without the check for TorchScript, which cannot contain these functions
 _transform = torch._C._functorch.maybe_current_level if hasattr(torch._C._functorch, "maybe_current_level") else (lambda: None)
 
 
@@ -141,7 +144,8 @@ def in_transform() -> bool:
 
 
 def direct(tensor: torch.Tensor) -> bool:
-    """Returns whether libstoker can be called directly. If not (torch.compile, export, fake tensors, functorch), calls must go through torch's dispatcher."""
+    """Returns whether libstoker can be called directly. If not (torch.compile, export, torch.jit.trace, fake tensors, functorch), calls must go through
+    torch's dispatcher: these record the operators that they see, or compute without values."""
     if torch.compiler.is_compiling():
         return False
-    return type(tensor) in _PLAIN and not _modes() and _transform() is None
+    return type(tensor) in PLAIN and not _modes() and not _tracing() and _transform() is None

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from ..errors import ShapeError
-from ._native import CODES, FLOATS, device_of, has_tangent, lib, pointer
-from ._ops import _dense
+from ._native import CODES, FLOATS, PLAIN, device_of, direct, lib, pointer
+from ._ops import _dense, _register, _tangents
 from ._shapes import require
 from .ragged_batch import RaggedBatch
 
@@ -19,7 +19,7 @@ def interpolate(points: Tensor, distances: Tensor, *, relative: bool = False) ->
     points: (batch, points, dims), the vertices of each polyline. distances: (batch, distances), in any order; they are clamped to the polyline's length.
     relative: distances are fractions of the polyline's length."""
     _check(points, distances)
-    return _run(points, None, distances, None, relative)
+    return _interpolate(points, None, distances, None, relative)
 
 
 def lengths(points: Tensor) -> Tensor:
@@ -33,7 +33,7 @@ def interpolate_var_size_batch(points: RaggedBatch, distances: RaggedBatch, *, r
     _check_ragged(points, "points")
     _check_ragged(distances, "distances")
     _check(points.tensor, distances.tensor)
-    made = _run(points.tensor, points.sample_sizes, distances.tensor, distances.sample_sizes, relative)
+    made = _interpolate(points.tensor, points.sample_sizes, distances.tensor, distances.sample_sizes, relative)
     return distances.create_with_sample_sizes_like_self(made)
 
 
@@ -62,7 +62,7 @@ def _check(points: Tensor, distances: Tensor | None) -> None:
         raise ShapeError(f"points are {points.dtype}: floats are expected")
     if torch.is_grad_enabled() and (points.requires_grad or (distances is not None and distances.requires_grad)):
         raise ShapeError("polylines are not differentiable, and an input requires grad: call .detach() on it")
-    if has_tangent(points) or (distances is not None and has_tangent(distances)):
+    if _tangents(points, distances):
         raise ShapeError("polylines are not differentiable, and an input has a tangent: pass forward_ad.unpack_dual(input).primal")
     if distances is None:
         return
@@ -77,7 +77,7 @@ def _check(points: Tensor, distances: Tensor | None) -> None:
         raise ShapeError("points have no points to interpolate between")
 
 
-def _run(points: Tensor, sizes: Tensor | None, distances: Tensor, sample_sizes: Tensor | None, relative: bool) -> Tensor:
+def _interpolate_run(points: Tensor, sizes: Tensor | None, distances: Tensor, sample_sizes: Tensor | None, relative: bool) -> Tensor:
     points, distances = _dense(points), _dense(distances)
     batch, count, dims = points.shape
     samples = distances.shape[1]
@@ -93,11 +93,19 @@ def _run(points: Tensor, sizes: Tensor | None, distances: Tensor, sample_sizes: 
     return out
 
 
-def _lengths(points: Tensor, sizes: Tensor | None) -> Tensor:
+def _interpolate_fake(points, sizes, distances, sample_sizes, relative):
+    return points.new_empty((points.shape[0], distances.shape[1], points.shape[2]))
+
+
+def _lengths_run(points: Tensor, sizes: Tensor | None) -> Tensor:
     points = _dense(points)
     out = points.new_empty(points.shape[0])
     _call(points, sizes, None, None, None, out, False)
     return out
+
+
+def _lengths_fake(points, sizes):
+    return points.new_empty((points.shape[0],))
 
 
 def _call(
@@ -105,12 +113,26 @@ def _call(
 ) -> None:  # fmt: skip
     device = device_of(points)
     batch, count, dims = points.shape
+    sizes, sample_sizes = _dense(sizes), _dense(sample_sizes)
     scratch = points.new_empty((batch, count), dtype=torch.float64) if device.cuda else None
-    if sizes is not None:
-        sizes = sizes.to(torch.int64).contiguous()
-    if sample_sizes is not None:
-        sample_sizes = sample_sizes.to(torch.int64).contiguous()
     lib.polyline(
         device.handle, device.stream(), CODES[points.dtype], relative, batch, count, dims, 0 if distances is None else distances.shape[1],
         points.data_ptr(), pointer(sizes), pointer(distances), pointer(sample_sizes), pointer(out), pointer(length), pointer(scratch),
     )  # fmt: skip
+
+
+_register(
+    "polyline_points(Tensor points, Tensor? sizes, Tensor distances, Tensor? sample_sizes, bool relative) -> Tensor",
+    _interpolate_run,
+    _interpolate_fake,
+)
+_register("polyline_lengths(Tensor points, Tensor? sizes) -> Tensor", _lengths_run, _lengths_fake)
+
+
+def _interpolate(points: Tensor, sizes: Tensor | None, distances: Tensor, sample_sizes: Tensor | None, relative: bool) -> Tensor:
+    run = _interpolate_run if direct(points) and type(distances) in PLAIN else torch.ops.stoker.polyline_points
+    return run(points, sizes, distances, sample_sizes, relative)
+
+
+def _lengths(points: Tensor, sizes: Tensor | None) -> Tensor:
+    return _lengths_run(points, sizes) if direct(points) else torch.ops.stoker.polyline_lengths(points, sizes)

@@ -3,12 +3,14 @@
 
 import subprocess
 import sys
+import warnings
 
 import pytest
 import stoker.batching as sb
 import torch
 from stoker.batching import losses
 from test_losses import criterion, scene
+from torch.fx.experimental.proxy_tensor import make_fx
 
 
 def whole(logits, boxes, label_tensor, box_tensor, sizes):
@@ -128,8 +130,88 @@ def test_operators_are_well_formed(device):
         (ops.mask_to_rank.default, (torch.rand(2, 5, device=device) < 0.5, sizes)),
         (ops.index_to_mask.default, (index, sizes, 5, -1)),
         (ops.assign.default, (torch.rand(2, 4, 3, device=device), None, None, False)),
+        (ops.polyline_points.default, (rows.detach(), sizes, torch.rand(2, 4, device=device), None, True)),
+        (ops.polyline_lengths.default, (rows.detach(), sizes)),
     ]:
         torch.library.opcheck(op, arguments)
+
+
+def indices_of(x):
+    return sb.RaggedBatch(torch.tensor([[0, 1, 1], [2, 0, 0]], device=x.device), sample_sizes=torch.tensor([3, 2], device=x.device))
+
+
+def ragged(x):
+    return sb.RaggedBatch(x, sample_sizes=torch.tensor([3, 1], device=x.device))
+
+
+# Each takes data (2, 3, 3).
+RECORDED = {
+    "access": lambda x: sb.batched_indexing_access(x, indices_of(x)).tensor,
+    "write": lambda x: sb.batched_indexing_write(x, indices_of(x), torch.zeros(2, 4, 3, device=x.device)),
+    "average": lambda x: sb.average_over_targets(ragged(x)),
+    "combine": lambda x: sb.combine_data([x[0], x[1, :1]]).tensor,
+    "mask": lambda x: sb.batched_bool_indexing_write(ragged(x), ragged(x).mask, x + 1),
+    "heatmap": lambda x: sb.draw_heatmap_batched(
+        x.clone(), *(torch.ones(2, 1, *n, dtype=torch.int64, device=x.device) for n in ((2,), ()))
+    ),
+    "assignment": lambda x: sb.linear_sum_assignment(x).cols.tensor,
+    "cost": lambda x: sb.detection_cost(boxes=x, target_boxes=torch.ones(2, 2, 3, device=x.device)).tensor,
+    "points": lambda x: sb.polylines.interpolate(x, x[..., 0].contiguous()),
+    "ragged points": lambda x: sb.polylines.interpolate_var_size_batch(ragged(x), ragged(x[..., 0].contiguous()), relative=True).tensor,
+    "lengths": lambda x: sb.polylines.lengths(x),
+    "ragged lengths": lambda x: sb.polylines.lengths_var_size_batch(ragged(x)),
+}
+
+
+@pytest.mark.parametrize("name", RECORDED)
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning", "ignore:`torch.jit.trace")
+def test_recorded_calls_compute_with_the_values_of_later_calls(device, name):
+    function, first, later = RECORDED[name], torch.rand(2, 3, 3, device=device), torch.rand(2, 3, 3, device=device) * 3
+    with torch.no_grad():
+        traced = torch.jit.trace(function, first, check_trace=False)
+        for recorded in (traced, make_fx(function)(first)):
+            torch.testing.assert_close(recorded(later), function(later), equal_nan=True)
+
+
+def test_polylines_in_code_that_needs_the_dispatcher(device):
+    lanes, at = torch.rand(4, 1, 3, 2, device=device), torch.rand(4, 1, 2, device=device)
+    for function in (lambda lane, _: sb.polylines.lengths(lane), sb.polylines.interpolate):
+        want = torch.stack([function(*pair) for pair in zip(lanes, at, strict=True)])
+        assert torch.equal(torch.func.functionalize(function)(lanes[0], at[0]), want[0])
+        torch._dynamo.reset()
+        assert torch.equal(torch.compile(function, fullgraph=True, backend="aot_eager")(lanes[0], at[0]), want[0])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # vmap says that it calls the operator in a loop
+            assert torch.equal(torch.vmap(function)(lanes, at), want)
+
+
+@pytest.mark.parametrize("mode", ["torch._subclasses.fake_tensor.FakeTensorMode()", "torch.inference_mode()"])
+def test_calls_after_a_first_one_in_a_mode(mode):
+    # A process of its own, because the state that calls share is made by the first call.
+    code = f"""
+import torch, torch._subclasses.fake_tensor
+from stoker import batching as sb
+with {mode}:
+    torch.zeros(1, 3, 2)
+    sb.polylines.lengths(torch.zeros(1, 3, 2))
+    sb._native.device_of(torch.zeros(1))
+index = lambda i: sb.RaggedBatch(torch.full((1, 2), i), sample_sizes=torch.tensor([2]))
+data = torch.tensor([[5.0, 6.0]])
+for _ in range(2):
+    try:
+        sb.batched_indexing_access(data, index(9))
+        raise AssertionError("accepted")
+    except IndexError:
+        pass
+    assert sb.batched_indexing_access(data, index(1)).tensor.tolist() == [[6, 6]]
+sb.linear_sum_assignment(torch.tensor([[float("nan")]]))
+try:
+    sb.check()
+    raise AssertionError("not counted")
+except IndexError:
+    sb.check()
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_compiled_heatmap(device):
