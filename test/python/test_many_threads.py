@@ -100,6 +100,26 @@ def test_failures_of_datasets_on_threads_are_all_counted():
     in_threads(*[run] * THREADS)
 
 
+def test_calls_of_batching_raise_for_their_own_indices_only():
+    torch = pytest.importorskip("torch")
+    from stoker.batching import RaggedBatch, batched_indexing_access
+
+    sizes = torch.full((64,), 100)
+    data = torch.zeros(64, 500, 8)
+    valid, invalid = (RaggedBatch(torch.full((64, 100), i), sample_sizes=sizes) for i in (0, 500))
+
+    def read():
+        for _ in range(300):
+            batched_indexing_access(data, valid)
+
+    def fail():
+        for _ in range(300):
+            with pytest.raises(IndexError, match=": 6400 of the indices"):
+                batched_indexing_access(data, invalid)
+
+    in_threads(*[read, fail] * (THREADS // 2))
+
+
 def pipeline(draw):
     pipe = Pipeline(batch_size=4, num_threads=2, device_id=None, seed=draw.randrange(1 << 30))
     with pipe:

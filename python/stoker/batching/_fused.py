@@ -94,7 +94,7 @@ def _focal_run(
     lib.focal(
         device.handle, device.stream(), prod(logits.shape[:-2]), logits.shape[-2], logits.shape[-1], CODES[logits.dtype],
         INDEX_BYTES[labels.dtype], logits.data_ptr(), labels.data_ptr(),
-        *_arguments(tensors, device.counter(MAPPING if grad is None else UNCOUNTED)), mean, alpha, gamma, pointer(loss), pointer(scale),
+        *_arguments(tensors, device.shared_counter(MAPPING if grad is None else UNCOUNTED)), mean, alpha, gamma, pointer(loss), pointer(scale),
         stride, pointer(grad),
     )  # fmt: skip
 
@@ -155,7 +155,7 @@ def _l1_run(boxes: Tensor, tensors: tuple[Tensor, ...], mean: bool, loss: Tensor
         scale, stride = _strided(scale)
     lib.l1(
         device.handle, device.stream(), prod(boxes.shape[:-2]), boxes.shape[-2], boxes.shape[-1], boxes.data_ptr(), tensors[3].data_ptr(),
-        *_arguments(tensors, device.counter(ACCESS if grad is None else UNCOUNTED)), mean, pointer(loss), pointer(scale), stride,
+        *_arguments(tensors, device.shared_counter(ACCESS if grad is None else UNCOUNTED)), mean, pointer(loss), pointer(scale), stride,
         pointer(grad),
     )  # fmt: skip
 

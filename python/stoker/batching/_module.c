@@ -44,6 +44,13 @@ static void *take_pointer(struct reader *r)
 	return (void *)(uintptr_t)take_int(r);
 }
 
+/* Reads the address of a counter of refused indices. All bits set: `own`, a variable of this call, which other threads do not change. */
+static uint64_t *take_counter(struct reader *r, uint64_t *own)
+{
+	intptr_t address = (intptr_t)take_int(r);
+	return address == -1 ? own : (void *)address;
+}
+
 static double take_double(struct reader *r)
 {
 	PyObject *o = take(r);
@@ -82,6 +89,17 @@ static PyObject *done(enum stk_status status, const struct stk_error *err)
 		enum stk_status status;                                                                                                    \
 		Py_BEGIN_ALLOW_THREADS status = call;                                                                                      \
 		Py_END_ALLOW_THREADS return done(status, &err);                                                                            \
+	} while (0)
+
+/* The same for functions that count refused indices. Returns `own`: their number if take_counter returned its address, else 0. */
+#define CALL_COUNTING(r, own, call)                                                                                                        \
+	do {                                                                                                                               \
+		if ((r).failed)                                                                                                            \
+			return NULL;                                                                                                       \
+		struct stk_error err = {0};                                                                                                \
+		enum stk_status status;                                                                                                    \
+		Py_BEGIN_ALLOW_THREADS status = call;                                                                                      \
+		Py_END_ALLOW_THREADS return status ? done(status, &err) : PyLong_FromUnsignedLongLong(own);                                \
 	} while (0)
 
 /* Codes of two types that enum stk_dtype lacks: functions only move such elements. A filler value becomes an element's real part. */
@@ -176,6 +194,7 @@ static PyObject *py_open(PyObject *self, PyObject *const *args, Py_ssize_t count
 static PyObject *py_gather(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
 	struct reader r = begin(self, args, count);
+	uint64_t own = 0;
 	struct stk_ragged *h = take_handle(&r);
 	void *stream = take_pointer(&r);
 	struct stk_gather g = {.batch = take_int(&r)};
@@ -192,13 +211,14 @@ static PyObject *py_gather(PyObject *self, PyObject *const *args, Py_ssize_t cou
 	g.base = take_pointer(&r);
 	take_filler(&r, dtype, g.filler);
 	g.out = take_pointer(&r);
-	g.refused = take_pointer(&r);
-	CALL(r, stk_ragged_gather(h, &g, stream, &err));
+	g.refused = take_counter(&r, &own);
+	CALL_COUNTING(r, own, stk_ragged_gather(h, &g, stream, &err));
 }
 
 static PyObject *py_scatter(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
 	struct reader r = begin(self, args, count);
+	uint64_t own = 0;
 	struct stk_ragged *h = take_handle(&r);
 	void *stream = take_pointer(&r);
 	struct stk_scatter s = {.batch = take_int(&r)};
@@ -217,8 +237,8 @@ static PyObject *py_scatter(PyObject *self, PyObject *const *args, Py_ssize_t co
 	s.sizes = take_pointer(&r);
 	s.out = take_pointer(&r);
 	s.origin = take_pointer(&r);
-	s.refused = take_pointer(&r);
-	CALL(r, stk_ragged_scatter(h, &s, stream, &err));
+	s.refused = take_counter(&r, &own);
+	CALL_COUNTING(r, own, stk_ragged_scatter(h, &s, stream, &err));
 }
 
 static PyObject *py_scatter_add(PyObject *self, PyObject *const *args, Py_ssize_t count)
@@ -276,13 +296,14 @@ static PyObject *py_mask_to_index(PyObject *self, PyObject *const *args, Py_ssiz
 static PyObject *py_index_to_mask(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
 	struct reader r = begin(self, args, count);
+	uint64_t own = 0;
 	struct stk_ragged *h = take_handle(&r);
 	void *stream = take_pointer(&r);
 	int64_t batch = take_int(&r), items = take_int(&r);
 	struct stk_indices index = take_indices(&r);
 	uint8_t *mask = take_pointer(&r);
-	uint64_t *refused = take_pointer(&r);
-	CALL(r, stk_ragged_index_to_mask(h, batch, items, &index, mask, refused, stream, &err));
+	uint64_t *refused = take_counter(&r, &own);
+	CALL_COUNTING(r, own, stk_ragged_index_to_mask(h, batch, items, &index, mask, refused, stream, &err));
 }
 
 /* pack(handle, pointers, sizes, items, inner_bytes, out): calls stk_ragged_pack. pointers, sizes: lists with the address and the size of each sample. */
@@ -360,6 +381,7 @@ static PyObject *py_assign(PyObject *self, PyObject *const *args, Py_ssize_t cou
 static PyObject *py_cost(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
 	struct reader r = begin(self, args, count);
+	uint64_t own = 0;
 	struct stk_ragged *h = take_handle(&r);
 	void *stream = take_pointer(&r);
 	struct stk_cost c = {.outer = take_int(&r)};
@@ -387,10 +409,10 @@ static PyObject *py_cost(PyObject *self, PyObject *const *args, Py_ssize_t count
 	c.posinf = (float)take_double(&r);
 	c.neginf = (float)take_double(&r);
 	c.out = take_pointer(&r);
-	c.refused = take_pointer(&r);
+	c.refused = take_counter(&r, &own);
 	for (int i = 0; i < STK_COST_MAX_BOX && r.next < r.count; i++)
 		c.l1_weight[i] = (float)take_double(&r);
-	CALL(r, stk_ragged_cost(h, &c, stream, &err));
+	CALL_COUNTING(r, own, stk_ragged_cost(h, &c, stream, &err));
 }
 
 static struct stk_matches take_matches(struct reader *r)
@@ -451,6 +473,7 @@ static PyObject *py_l1(PyObject *self, PyObject *const *args, Py_ssize_t count)
 static PyObject *py_heatmap(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
 	struct reader r = begin(self, args, count);
+	uint64_t own = 0;
 	struct stk_ragged *h = take_handle(&r);
 	void *stream = take_pointer(&r);
 	struct stk_heatmap m = {.map = take_pointer(&r)};
@@ -469,8 +492,8 @@ static PyObject *py_heatmap(PyObject *self, PyObject *const *args, Py_ssize_t co
 	m.sigma_factor = (float)take_double(&r);
 	m.k = (float)take_double(&r);
 	m.accumulate = (int32_t)take_int(&r);
-	m.refused = take_pointer(&r);
-	CALL(r, stk_ragged_heatmap(h, &m, stream, &err));
+	m.refused = take_counter(&r, &own);
+	CALL_COUNTING(r, own, stk_ragged_heatmap(h, &m, stream, &err));
 }
 
 static PyObject *py_polyline(PyObject *self, PyObject *const *args, Py_ssize_t count)

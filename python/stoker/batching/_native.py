@@ -39,16 +39,18 @@ FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)  # the ty
 INDEX_BYTES: dict[torch.dtype, int] = {torch.int32: 4, torch.int64: 8}
 
 # The functions that count refused indices, in the order of their counters in Device.refused. UNCOUNTED: refused indices of the call are not counted.
+# COUNT_OWN: the address of no counter, for which the call counts into a variable of its own and returns the number.
 KINDS = (
     "batched_indexing_access", "batched_inverse_indexing_access", "batched_indexing_write", "batched_index_mapping",
     "get_mask_from_indices", "draw_heatmap", "linear_sum_assignment", "detection_cost",
 )  # fmt: skip
 ACCESS, INVERSE, WRITE, MAPPING, MASK, HEATMAP, ASSIGNMENT, COST = range(len(KINDS))
 UNCOUNTED = -1
+COUNT_OWN = -1
 
 
 class Device:
-    """State that all calls on a device share: libstoker's handle, and counters of refused indices in the device's memory."""
+    """State that all calls on a device share: libstoker's handle, and counters for check() in the device's memory."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -67,15 +69,19 @@ class Device:
         return torch._C._cuda_getCurrentRawStream(self.index) if self.cuda else 0
 
     def counter(self, kind: int) -> int:
-        return 0 if kind < 0 else self.counters + 8 * kind
+        """Returns where a call of function `kind` counts what it refuses. On the CPU each call has a counter of its own, because calls of other threads may run
+        at the same time. Only refused assignment problems, which raise no error, are counted for check() there."""
+        return self.shared_counter(kind) if self.cuda or kind in (ASSIGNMENT, UNCOUNTED) else COUNT_OWN
 
-    def after(self, kind: int) -> None:
-        """Raises IndexError if the last call of function `kind` refused indices. Works only on the CPU, where that call has finished; for CUDA devices, and for
-        refused assignment problems on all devices, check() reads the counters."""
-        if not self.cuda and kind >= 0 and kind != ASSIGNMENT and int(self.refused[kind]):
-            count = int(self.refused[kind])
-            self.refused[kind] = 0
-            raise IndexError(f"{KINDS[kind]}: {count} of the indices are out of range")
+    def shared_counter(self, kind: int) -> int:
+        """Returns the address of the counter that check() reads, or 0 for UNCOUNTED."""
+        return 0 if kind == UNCOUNTED else self.counters + 8 * kind
+
+
+def refuse(kind: int, count: int) -> None:
+    """Raises IndexError if a call of function `kind` returned that it refused indices. A call on a CUDA device returns 0; check() reads its counter."""
+    if count:
+        raise IndexError(f"{KINDS[kind]}: {count} of the indices are out of range")
 
 
 _devices: dict[torch.device, Device] = {}
@@ -103,9 +109,10 @@ def check() -> None:
     used."""
     lines = []
     for device in list(_devices.values()):
-        counts = device.refused.tolist()
+        seen = device.refused.clone()
+        counts = seen.tolist()
         if any(counts):
-            device.refused.zero_()
+            device.refused.sub_(seen)  # not zero_(), which would lose what another thread's call has counted since
             what = ", ".join(f"{KINDS[i]}: {n}" for i, n in enumerate(counts) if n)
             lines.append(f"{device.device}: {what}")
     if lines:

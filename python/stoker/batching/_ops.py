@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from ._native import CODES, INDEX_BYTES, UNCOUNTED, device_of, direct, has_tangent, in_transform, lib, pointer
+from ._native import CODES, INDEX_BYTES, UNCOUNTED, device_of, direct, has_tangent, in_transform, lib, pointer, refuse
 
 _library = torch.library.Library("stoker", "FRAGMENT")
 
@@ -93,12 +93,12 @@ def _gather_run(
     index_sizes, data_sizes, winner, base = _dense(index_sizes), _dense(data_sizes), _dense(winner), _dense(base)
     shape, batch_dims = data.shape, index.dim() - 1
     out = data.new_empty(_replaced(shape, dim, index.shape[-1]))
-    lib.gather(
+    refused = lib.gather(
         device.handle, device.stream(), prod(shape[:batch_dims]), prod(shape[batch_dims:dim]), prod(shape[dim + 1 :]), CODES[data.dtype],
         exact, data.data_ptr(), shape[dim], pointer(data_sizes), *_index_args(index, index_sizes), pointer(winner), pointer(base), filler,
         out.data_ptr(), device.counter(kind),
     )  # fmt: skip
-    device.after(kind)
+    refuse(kind, refused)
     return out
 
 
@@ -249,12 +249,12 @@ def _scatter_run(
     shape, batch_dims = source.shape, target.dim() - 1
     out = source.new_empty(_replaced(shape, dim, items))
     origin = torch.empty((*shape[:batch_dims], items), dtype=torch.int32, device=source.device)
-    lib.scatter(
+    refused = lib.scatter(
         device.handle, device.stream(), prod(shape[:batch_dims]), prod(shape[batch_dims:dim]), prod(shape[dim + 1 :]), CODES[source.dtype],
         source.data_ptr(), shape[dim], pointer(source_sizes), *_index_args(target, sizes), *_index_args(origin_index, sizes), pointer(base),
         filler, items, pointer(item_sizes), out.data_ptr(), origin.data_ptr(), device.counter(kind),
     )  # fmt: skip
-    device.after(kind)
+    refuse(kind, refused)
     return out, origin
 
 
@@ -444,10 +444,10 @@ def mask_to_rank(mask: Tensor, sizes: Tensor | None) -> Tensor:
 def _index_to_mask_run(index: Tensor, sizes: Tensor | None, items: int, kind: int) -> Tensor:
     device, index, sizes = device_of(index), _dense(index), _dense(sizes)
     mask = torch.empty((*index.shape[:-1], items), dtype=torch.bool, device=index.device)
-    lib.index_to_mask(
+    refused = lib.index_to_mask(
         device.handle, device.stream(), prod(index.shape[:-1]), items, *_index_args(index, sizes), mask.data_ptr(), device.counter(kind)
     )
-    device.after(kind)
+    refuse(kind, refused)
     return mask
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..errors import ShapeError
-from ._native import CODES, COST, FLOATS, INDEX_BYTES, device_of, direct, lib, pointer
+from ._native import CODES, COST, FLOATS, INDEX_BYTES, device_of, direct, lib, pointer, refuse
 from ._ops import _dense, _register
 from ._shapes import Layout, require
 from .ragged_batch import RaggedBatch, check_sizes
@@ -34,14 +34,14 @@ def _cost_run(
     outer = prod(lead[: len(lead) - batch_dims])
     out = torch.empty((*lead, targets, queries), dtype=torch.float32, device=given.device)
     code = CODES[torch.float32]
-    lib.cost(
+    refused = lib.cost(
         device.handle, device.stream(), outer, batch, queries, targets, 0 if logits is None else logits.shape[-1],
         0 if boxes is None else boxes.shape[-1], pointer(logits), pointer(boxes), pointer(labels), pointer(target_boxes), pointer(sizes),
         code if logits is None else CODES[logits.dtype], code if boxes is None else CODES[boxes.dtype],
         code if target_boxes is None else CODES[target_boxes.dtype], 8 if labels is None else INDEX_BYTES[labels.dtype], kind, box_format,
         *weights[:7], out.data_ptr(), device.counter(COST), *weights[7:],
     )  # fmt: skip
-    device.after(COST)
+    refuse(COST, refused)
     return out
 
 

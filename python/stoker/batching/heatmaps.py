@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ..errors import ShapeError
-from ._native import HEATMAP, INDEX_BYTES, device_of, direct, lib, pointer
+from ._native import HEATMAP, INDEX_BYTES, device_of, direct, lib, pointer, refuse
 from ._ops import _dense, _library
 from ._shapes import require
 from .ragged_batch import RaggedBatch, check_sizes
@@ -29,12 +29,12 @@ def _draw_run(
     def width(t: Tensor | None) -> int:
         return 4 if t is None else INDEX_BYTES[t.dtype]
 
-    lib.heatmap(
+    refused = lib.heatmap(
         device.handle, device.stream(), heatmap.data_ptr(), shape[0], classes, shape[-2], shape[-1], radii.shape[-1], pointer(sizes),
         centers.data_ptr(), radii.data_ptr(), pointer(labels), pointer(map_index), width(centers), width(radii), width(labels),
         width(map_index), sigma_factor, k, accumulate, device.counter(HEATMAP),
     )  # fmt: skip
-    device.after(HEATMAP)
+    refuse(HEATMAP, refused)
 
 
 _library.define(
