@@ -33,7 +33,8 @@ struct stk_gpu_device {
 	} retired[2];             /* memory that is freed later: on the device, and pinned (memory.c) */
 	int freeing;              /* number of threads that free retired memory now */
 	uint64_t times_freed;     /* how often retired memory was freed */
-	pthread_cond_t was_freed; /* times_freed has changed */
+	bool freer_runs;          /* a thread that frees surplus memory was started, or is about to be, and has not ended */
+	pthread_cond_t was_freed; /* times_freed or freer_runs has changed */
 };
 
 /* Sets *out to the module of that name; loads it first if necessary. Call inside stk__gpu_enter, with the device's lock held. STK_NOT_FOUND: the build has no

@@ -88,13 +88,11 @@ STK_MUST_USE enum stk_status stk__gpu_host_alloc(struct stk_gpu_device *dev, siz
 void stk__gpu_host_free(struct stk_gpu_device *dev, void *p);
 /* The next two functions give up memory that is replaced while a pipeline runs. They do not wait: stk__gpu_free and stk__gpu_host_free wait until the GPU has
  * done everything that it was asked to do, also by the user's training loop, which may be 20 steps ahead; and until then other calls of the driver wait
- * too. The memory is freed by the functions below, or if an allocation finds no memory. Call inside stk__gpu_enter. p may be 0 or NULL. */
+ * too. The memory is freed by the function below; if an allocation finds no memory; or by a thread that these functions start, once more is retired than
+ * should be kept: 256 MiB of pinned memory, or a 128th of the device's, but at least 64 MiB. Call inside stk__gpu_enter. p may be 0 or NULL. */
 void stk__gpu_retire(struct stk_gpu_device *dev, stk_gpu_ptr p, size_t size);
 void stk__gpu_host_retire(struct stk_gpu_device *dev, void *p, size_t size);
-/* Returns whether more memory has been retired than should be kept: over 256 MiB of pinned memory, or over a 128th of the device's, but at least 64 MiB. */
-bool stk__gpu_retired_too_much(struct stk_gpu_device *dev);
-/* These two free retired memory, which waits for the GPU: if it is too much, or always. Call inside stk__gpu_enter. */
-void stk__gpu_limit_retired(struct stk_gpu_device *dev);
+/* Frees all retired memory, which waits for the GPU. Call inside stk__gpu_enter. */
 void stk__gpu_free_retired(struct stk_gpu_device *dev);
 /* Returns false if CUDA does not know the memory at the address, so that kernels cannot access it. Returns true for all other memory, and also if the driver
  * reports another error. Only for checks that detect bugs of Stoker, since the answer is no guarantee. */

@@ -2,6 +2,7 @@
  * Memory of the GPU and pinned memory: allocated, freed, or retired, which means freed later, because freeing waits for the GPU. */
 #include "base/memory.h"
 #include "gpu/device.h"
+#include "thread/thread.h"
 
 /* More retired bytes of a kind are not kept: pinned, or on the device, where a larger GPU allows more. */
 enum { MOST_PINNED = 256 << 20, LEAST_ON_DEVICE = 64 << 20, SHARE_OF_DEVICE = 128 };
@@ -35,11 +36,11 @@ static void free_one(struct stk_gpu_device *dev, bool pinned, uintptr_t at)
 		stk__gpu_free(dev, at);
 }
 
-/* Returns whether the retired memory of a kind is more than `times` its limit. */
-static bool is_over_limit(const struct stk_gpu_device *dev, bool pinned, size_t times)
+/* Returns whether more memory of a kind has been retired than should be kept. Call with the lock held. */
+static bool is_over_limit(const struct stk_gpu_device *dev, bool pinned)
 {
 	const size_t share = dev->facts.memory / SHARE_OF_DEVICE, most = share > LEAST_ON_DEVICE ? share : LEAST_ON_DEVICE;
-	return dev->retired[pinned].bytes / times > (pinned ? (size_t)MOST_PINNED : most);
+	return dev->retired[pinned].bytes > (pinned ? (size_t)MOST_PINNED : most);
 }
 
 /* Takes the memory of one kind out of its list. Call with the lock held. */
@@ -60,12 +61,12 @@ static void free_list(struct stk_gpu_device *dev, bool pinned, struct stk_gpu_re
 	}
 }
 
-/* Frees the kinds of retired memory that are more than `times` their limit; 0: both kinds. Call with the lock held; it is released meanwhile. */
-static void free_retired(struct stk_gpu_device *dev, size_t times)
+/* Frees all retired memory, or only the kinds of which there is too much. Call with the lock held; it is released meanwhile. */
+static void free_retired(struct stk_gpu_device *dev, bool all)
 {
 	struct stk_gpu_retired *lists[2] = {NULL, NULL};
 	for (int pinned = 0; pinned < 2; pinned++)
-		if (!times || is_over_limit(dev, pinned, times))
+		if (all || is_over_limit(dev, pinned))
 			lists[pinned] = take_list(dev, pinned);
 	if (!lists[0] && !lists[1])
 		return;
@@ -77,6 +78,39 @@ static void free_retired(struct stk_gpu_device *dev, size_t times)
 	dev->freeing--;
 	dev->times_freed++;
 	pthread_cond_broadcast(&dev->was_freed);
+}
+
+/* Notes that no thread frees surplus memory any more. Call with the lock held, which this releases. The device may be closed from then on. */
+static void end_freer(struct stk_gpu_device *dev)
+{
+	dev->freer_runs = false;
+	pthread_cond_broadcast(&dev->was_freed);
+	pthread_mutex_unlock(&dev->lock);
+}
+
+static void *free_surplus(void *of)
+{
+	struct stk_gpu_device *dev = of;
+	const bool entered = !stk__gpu_enter(dev, NULL);
+	pthread_mutex_lock(&dev->lock);
+	while (entered && (is_over_limit(dev, false) || is_over_limit(dev, true)))
+		free_retired(dev, false);
+	if (entered)
+		stk__gpu_leave(dev);
+	end_freer(dev);
+	return NULL;
+}
+
+/* Starts a thread that frees the retired memory of which there is too much. If the system refuses a thread, the next call tries again. */
+static void start_freer(struct stk_gpu_device *dev)
+{
+	pthread_t thread;
+	if (stk__thread_start(&thread, "stoker-free", free_surplus, dev, NULL) == STK_OK) {
+		pthread_detach(thread);
+		return;
+	}
+	pthread_mutex_lock(&dev->lock);
+	end_freer(dev);
 }
 
 static void retire(struct stk_gpu_device *dev, bool pinned, uintptr_t at, size_t size)
@@ -91,8 +125,13 @@ static void retire(struct stk_gpu_device *dev, bool pinned, uintptr_t at, size_t
 	*r = (struct stk_gpu_retired){list->first, at};
 	list->first = r;
 	list->bytes += size;
-	free_retired(dev, 2); /* a consumer may drop many batches while the pipeline rests, so that no other thread frees them */
+	/* This may be a thread of the user that holds Python's lock, for which a host function on one of the user's streams may wait. If this thread waited for the
+	 * GPU, both would wait for ever. */
+	const bool start = !dev->freer_runs && is_over_limit(dev, pinned);
+	dev->freer_runs |= start;
 	pthread_mutex_unlock(&dev->lock);
+	if (start)
+		start_freer(dev);
 }
 
 void stk__gpu_retire(struct stk_gpu_device *dev, stk_gpu_ptr p, size_t size)
@@ -105,25 +144,12 @@ void stk__gpu_host_retire(struct stk_gpu_device *dev, void *p, size_t size)
 	retire(dev, true, (uintptr_t)p, size);
 }
 
-bool stk__gpu_retired_too_much(struct stk_gpu_device *dev)
-{
-	pthread_mutex_lock(&dev->lock);
-	const bool much = is_over_limit(dev, false, 1) || is_over_limit(dev, true, 1);
-	pthread_mutex_unlock(&dev->lock);
-	return much;
-}
-
-void stk__gpu_limit_retired(struct stk_gpu_device *dev)
-{
-	pthread_mutex_lock(&dev->lock);
-	free_retired(dev, 1);
-	pthread_mutex_unlock(&dev->lock);
-}
-
 void stk__gpu_free_retired(struct stk_gpu_device *dev)
 {
 	pthread_mutex_lock(&dev->lock);
-	free_retired(dev, 0);
+	free_retired(dev, true);
+	while (dev->freer_runs)
+		pthread_cond_wait(&dev->was_freed, &dev->lock);
 	pthread_mutex_unlock(&dev->lock);
 }
 
@@ -140,7 +166,7 @@ static uint64_t times_freed(struct stk_gpu_device *dev)
 static bool free_for_allocation(struct stk_gpu_device *dev, uint64_t before)
 {
 	pthread_mutex_lock(&dev->lock);
-	free_retired(dev, 0);
+	free_retired(dev, true);
 	while (dev->freeing && dev->times_freed == before)
 		pthread_cond_wait(&dev->was_freed, &dev->lock);
 	const bool freed = dev->times_freed != before;
@@ -153,7 +179,6 @@ static int allocate(struct stk_gpu_device *dev, bool pinned, size_t size, stk_gp
 {
 	const struct stk_cuda_driver *cu = dev->cu;
 	size = size ? size : 1;
-	stk__gpu_limit_retired(dev);
 	for (;;) {
 		const uint64_t before = times_freed(dev);
 		const int mode = stk__gpu_relax(cu);

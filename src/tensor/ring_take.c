@@ -321,16 +321,6 @@ static void carry_out_choice(struct stk_ring *r, struct choice *c)
 		atomic_store(&r->taker_waits, true);
 }
 
-/* Frees retired memory here, where no user waits, if it has become too much. */
-static void limit_retired(struct stk_ring *r)
-{
-	struct stk_gpu_device *dev = r->source.dev;
-	if (!dev || !stk__gpu_retired_too_much(dev) || stk__gpu_enter(dev, NULL))
-		return;
-	stk__gpu_limit_retired(dev);
-	stk__gpu_leave(dev);
-}
-
 /* Takes a free slot, or makes one. *starving: whether the consumer waits and holds all slots. Returns NULL with the reason in *lack, or with
  * STK_RING_LACKS_NOTHING if memory is short. */
 static struct stk_slot *take_or_make(struct stk_ring *r, bool *starving, enum stk_ring_lack *lack)
@@ -353,7 +343,6 @@ static struct stk_slot *take_or_make(struct stk_ring *r, bool *starving, enum st
 	if (c.to_free)
 		stk__slot_destroy(c.to_free);
 	stk__blocks_free(r, c.old_blocks);
-	limit_retired(r);
 	*lack = c.slot || c.make ? STK_RING_LACKS_NOTHING : c.reason;
 	return c.make ? add_slot(r) : c.slot;
 }

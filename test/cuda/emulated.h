@@ -50,7 +50,8 @@
 STK_CUDA_FUNCTIONS(STK_EXPORT)
 #undef STK_EXPORT
 
-/* Functions that capture graphs (capture.c). src/gpu does not call them; tests find them with dlsym. */
+/* Functions that src/gpu does not call: the user's host functions (stream.c), and captures of graphs (capture.c). Tests find them with dlsym. */
+__attribute__((visibility("default"))) int cuLaunchHostFunc(void *stream, void (*function)(void *), void *data);
 __attribute__((visibility("default"))) int cuStreamBeginCapture_v2(void *stream, int mode);
 __attribute__((visibility("default"))) int cuStreamEndCapture(void *stream, void **graph);
 
@@ -132,7 +133,7 @@ void emulated_close_memory(void);
 
 /* ---- stream.c; call with the lock held ---- */
 
-enum operation_kind { OPERATION_COPY, OPERATION_FILL, OPERATION_KERNEL, OPERATION_RECORD, OPERATION_WAIT };
+enum operation_kind { OPERATION_COPY, OPERATION_FILL, OPERATION_KERNEL, OPERATION_RECORD, OPERATION_WAIT, OPERATION_CALL };
 struct emulated_event;
 struct operation {
 	struct operation *next;
@@ -143,6 +144,7 @@ struct operation {
 	int value;
 	const struct emulated_kernel *kernel;
 	struct emulated_dim grid, block;
+	void (*function)(void *); /* for a call: the host function, which gets `to` */
 	struct emulated_event *event;
 	uint64_t number; /* of recordings and waits: which recording of `event` this operation makes or waits for, counted from 1 */
 	_Alignas(16) unsigned char packed[];

@@ -129,6 +129,8 @@ static void execute(struct stream *s, struct operation *op)
 		record(op->event, op->number);
 	else if (op->kind == OPERATION_WAIT)
 		wait_for(op->event, op->number);
+	else if (op->kind == OPERATION_CALL)
+		op->function(op->to);
 	else if (!lost)
 		touch_memory(op, !s->threaded);
 	emulated_lock();
@@ -295,6 +297,21 @@ int cuStreamSynchronize(void *stream)
 	if (result)
 		return result;
 	result = emulated_wait_for_stream(device, stream);
+	emulated_unlock();
+	return result;
+}
+
+int cuLaunchHostFunc(void *stream, void (*function)(void *), void *data)
+{
+	int device = 0, result = emulated_enter(__func__, true, &device);
+	if (result)
+		return result;
+	struct operation *op = emulated_operation(OPERATION_CALL, 0);
+	if (op) {
+		op->function = function;
+		op->to = data;
+	}
+	result = op ? emulated_submit(device, stream, op) : CUDA_OUT_OF_MEMORY;
 	emulated_unlock();
 	return result;
 }
