@@ -164,7 +164,9 @@ def with_parts(steps: Iterable[Transform]) -> Iterator[Transform]:
 class Filled(Transform):
     """A transform whose result may contain pixels from outside of the image. Such pixels get the color `fill`."""
 
-    fill: Any  # one number, one number per channel, or a dict of these with the keys "Image", "Mask" and "others"
+    # One number, one number per channel, or a dict of these with the keys "Image", "Mask" and "others". The scale is that of the images: 0..255, or 0..1 after
+    # ToTensor.
+    fill: Any
 
     def fill_of(self, kind: str) -> list[float]:
         """Returns the fill for one kind of input as a list: one number, or one per channel. Raises ValueError for several numbers for a mask."""

@@ -286,7 +286,7 @@ class RandomInvert(Transform):
 
 class RandomSolarize(Transform):
     """Replaces each value that is at least the threshold by 255 - value, or by 1 - value in images of floats, with probability p. The threshold is on the scale
-    of the images: 0..255, or that of the floats."""
+    of the images: 0..255, 0..1 after ToTensor, or that of the data set's floats."""
 
     _commutes_with_mirroring = True
 
@@ -344,7 +344,6 @@ class RandomErasing(Transform):
             "values" if isinstance(value, str) else None
         )  # "values" or "channels": draws a random number for each value or for each channel; None: fills with `value`
         self.value = [0.0] if isinstance(value, str) else [float(v) for v in value] if isinstance(value, Sequence) else [float(value)]
-        self.unit = 1.0  # factor from the scale of `value` to that of the image; depends on the transforms before this one
 
     @property
     def _makes_floats(self) -> bool:

@@ -113,6 +113,8 @@ def compiled(transform: Any) -> Compiled:
         raise InPython("no transform makes a tensor of the image")
     try:
         recipe = Recipe.of(T.flatten([_translated(part) for part in parts]), None, False)
+        for step in recipe.steps:
+            step.check_for_bytes()
     except Exception as e:
         raise InPython(str(e)) from e
     if recipe.in_python:

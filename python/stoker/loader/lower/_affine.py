@@ -122,7 +122,7 @@ def _affine(image: Image, t: T.RandomAffine, gate: Gate) -> Image:
     size = {"size": as_size(extent)} if t.expand else {}
 
     def change(field: Field) -> DataNode:
-        return warp(field.node, matrix, field.interpolation(t.interpolation), t.fill_of(field.kind)[0], field.in_floats, size)
+        return warp(field.node, matrix, field.interpolation(t.interpolation), field.fill(t, image.byte_of_one)[0], field.in_floats, size)
 
     if image.followers is not None:
         image.followers.warp(matrix, change, extent if t.expand else None)

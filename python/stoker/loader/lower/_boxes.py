@@ -125,7 +125,7 @@ def _fixed_size_crop(image: Image, t: T.FixedSizeCrop, gate: Gate) -> Image:
     top, left = (fn.cast(math.floor(fn.cast(o, dtype=types.FLOAT) * draw), dtype=types.INT32) for o in over)
     height, width = (math.min(n, wanted) for n, wanted in zip(extent, t.size, strict=True))
     cut = fn.cast(over[0] + over[1] > 0, dtype=types.INT32)
-    return image.moved(followers.crop_and_pad(image.node, t, (top, left), (height, width), cut), t.size)
+    return image.moved(followers.crop_and_pad(image.as_field(), t, image.byte_of_one, (top, left), (height, width), cut), t.size)
 
 
 @lowers(T.SanitizeBoundingBoxes, in_groups=False, takes_floats=True)

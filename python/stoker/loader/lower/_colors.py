@@ -47,7 +47,7 @@ def _permuted(node: DataNode) -> DataNode:
     return named
 
 
-@lowers(T.RandomPhotometricDistort, keeps_places=True, channels=(3,))
+@lowers(T.RandomPhotometricDistort, takes_units=True, keeps_places=True, channels=(3,))
 def _photometric(image: Image, t: T.RandomPhotometricDistort, gate: Gate) -> Image:
     def chance() -> DataNode:
         coin: DataNode = fn.random.coin_flip(probability=t.p)
@@ -148,6 +148,7 @@ def _jitter_floats(node: DataNode, t: T.ColorJitter, gate: Gate, channels: int |
 
 @lowers(
     T.ColorJitter,
+    takes_units=True,
     channels=lambda t: () if t.contrast is None and t.saturation is None and t.hue is None else (1, 3),
     takes_floats=True,
     takes_clips=True,
@@ -157,7 +158,7 @@ def _jitter(image: Image, t: T.ColorJitter, gate: Gate) -> Image:
     return image.changed(_jitter_floats(image.node, t, gate, image.channels) if image.floats else _jitter_bytes(image.node, t, gate))
 
 
-@lowers(T.GaussianNoise, takes_floats=True, keeps_places=True)
+@lowers(T.GaussianNoise, takes_units=True, takes_floats=True, keeps_places=True)
 def _noisy(image: Image, t: T.GaussianNoise, gate: Gate) -> Image:
     unit = 1 if image.floats else 255
 
@@ -214,16 +215,16 @@ def _permutation(image: Image, t: T.RandomChannelPermutation, gate: Gate) -> Ima
     return image.changed(where(gate, image.node, _permuted))
 
 
-@lowers(T.RandomAdjustSharpness, takes_clips=True, keeps_places=True)
+@lowers(T.RandomAdjustSharpness, takes_units=True, takes_clips=True, keeps_places=True)
 def _sharpness(image: Image, t: T.RandomAdjustSharpness, gate: Gate) -> Image:
     return image.changed(_with(t.p, gate, image.node, lambda node: fn.adjust_sharpness(node, factor=t.sharpness_factor)))
 
 
-@lowers(T.RandomEqualize, takes_clips=True, keeps_places=True)
+@lowers(T.RandomEqualize, takes_units=True, takes_clips=True, keeps_places=True)
 def _equalize(image: Image, t: T.RandomEqualize, gate: Gate) -> Image:
     return image.changed(_with(t.p, gate, image.node, lambda node: fn.equalize(node, method="pillow")))
 
 
-@lowers(T.RandomAutocontrast, takes_clips=True, keeps_places=True)
+@lowers(T.RandomAutocontrast, takes_units=True, takes_clips=True, keeps_places=True)
 def _autocontrast(image: Image, t: T.RandomAutocontrast, gate: Gate) -> Image:
     return image.changed(_with(t.p, gate, image.node, lambda node: fn.autocontrast(node)))

@@ -12,7 +12,7 @@ from typing import Any
 from stoker import fn, math, types
 from stoker import transforms as T
 from stoker.data_node import DataNode
-from stoker.errors import UnsupportedError
+from stoker.errors import InvalidArgumentError, UnsupportedError
 from stoker.loader._coordinates import CenterCrop, Column, Crop, CropOfBoxes, Flip, Move, Pad, Perspective, Remove, Resize, Warp
 from stoker.loader._kinds import IMAGE, MASK
 from stoker.loader._random import mix
@@ -26,9 +26,19 @@ def _pair(height: Any, width: Any) -> Any:
     return fn.stack(height, width) if isinstance(height, DataNode) or isinstance(width, DataNode) else [height, width]
 
 
-def outside(t: T.Padded, kind: str) -> dict[str, Any]:
-    """Returns arguments of fn.slice that say how to fill pixels outside of an image or a mask."""
-    return {"fill_values": t.fill_of(kind)} if t.padding_mode == "constant" else {"border": t.padding_mode}
+def in_bytes(t: T.Transform, name: str, values: Sequence[float], byte_of_one: float | None) -> list[float]:
+    """Converts numbers of the transform t, its argument `name`, to the scale of bytes. byte_of_one: see Rule.byte_of_one. Raises InvalidArgumentError for a
+    number that no byte stands for."""
+    if byte_of_one is None:
+        return list(values)
+    most = 255.0 / byte_of_one
+    beyond = next((v for v in values if not -1e-6 <= v <= most * (1 + 1e-6)), None)
+    if beyond is not None:
+        raise InvalidArgumentError(
+            f"{t!r}: {name} is {beyond:g}, and at this place in the list, images have values from 0 to {most:g}: give a number from 0 to {most:g}. "
+            "Others are not compiled; stoker.DataLoader calls torchvision's transform for them"
+        )
+    return [v * byte_of_one for v in values]
 
 
 def as_size(extent: Extent) -> Any:
@@ -71,6 +81,17 @@ class Field:
     def in_floats(self) -> bool:
         """Returns whether the values are floats."""
         return self.kind not in (IMAGE, MASK) or self.floats
+
+    def fill(self, t: T.Filled, byte_of_one: float | None) -> list[float]:
+        """Returns the fill of a transform for the field: one number, or one per channel. byte_of_one: see Rule.byte_of_one."""
+        values = t.fill_of(self.kind)
+        if byte_of_one is None or self.kind != IMAGE or self.floats:
+            return values
+        return [float(round(v)) for v in in_bytes(t, "fill", values, byte_of_one)]
+
+    def outside(self, t: T.Padded, byte_of_one: float | None) -> dict[str, Any]:
+        """Returns arguments of fn.slice that say how to fill pixels outside of the field."""
+        return {"fill_values": self.fill(t, byte_of_one)} if t.padding_mode == "constant" else {"border": t.padding_mode}
 
     def interpolation(self, of_images: types.DALIInterpType) -> types.DALIInterpType:
         """Returns the interpolation with which the field is moved. of_images: the interpolation for images."""
@@ -163,21 +184,21 @@ class Followers:
         resized: DataNode = fn.resize(node, size=list(size), **filters)
         return resized
 
-    def random_crop(self, node: DataNode, t: T.RandomCrop) -> DataNode:
-        """Pads by t.padding, then cuts out a window, as torchvision does. With pad_if_needed, an image that is then too small along an axis is padded by the
-        number of missing pixels on both sides of that axis."""
+    def random_crop(self, image: Field, t: T.RandomCrop, byte_of_one: float | None) -> DataNode:
+        """Pads by t.padding, then cuts out a window, as torchvision does, and returns the image's node. With pad_if_needed, an image that is then too small along
+        an axis is padded by the number of missing pixels on both sides of that axis. byte_of_one: see Rule.byte_of_one."""
         left, top, right, bottom = t.padding
         height, width = self.extent
         y = _lack(height + top + bottom, t.size[0]) if t.pad_if_needed else 0
         x = _lack(width + left + right, t.size[1]) if t.pad_if_needed else 0
         before, after = (top + y, left + x), (height + bottom + y, width + right + x)
         if t.padding_mode != "constant" and t.pad_if_needed and any(t.padding):  # the second padding continues the padded image
-            node = self._window_around(node, t, (top, left), (height + bottom, width + right))
-            node = self._window_around(node, t, (y, x), (height + top + bottom + y, width + left + right + x))
+            self._window_around(image, t, byte_of_one, (top, left), (height + bottom, width + right))
+            self._window_around(image, t, byte_of_one, (y, x), (height + top + bottom + y, width + left + right + x))
         elif any(t.padding) or t.pad_if_needed:
-            node = self._window_around(node, t, before, after)
+            self._window_around(image, t, byte_of_one, before, after)
         anchor = fn.stack(*(self._draw_start(end + begin, wanted) for begin, end, wanted in zip(before, after, t.size, strict=True)))
-        node = self._window(node, anchor, list(t.size))
+        node = self._window(image.node, anchor, list(t.size))
         self.moves.append(Crop(self._column(anchor[0] - before[0]), self._column(anchor[1] - before[1]), *t.size))
         self.extent = t.size
         return node
@@ -190,37 +211,38 @@ class Followers:
         self.extent = (window[2], window[3])
         return node
 
-    def crop_and_pad(self, node: DataNode, t: T.FixedSizeCrop, start: Extent, size: Extent, cut: DataNode) -> DataNode:
-        """Cuts out a window of t.size pixels. start: the window's top and left in the image. size: height and width of the part that the image covers; the rest
-        is filled. cut: a node that is not 0 if the window leaves out a part of the image."""
+    def crop_and_pad(
+        self, image: Field, t: T.FixedSizeCrop, byte_of_one: float | None, start: Extent, size: Extent, cut: DataNode
+    ) -> DataNode:
+        """Cuts out a window of t.size pixels, and returns the image's node. byte_of_one: see Rule.byte_of_one. start: the window's top and left in the image.
+        size: height and width of the part that the image covers; the rest is filled. cut: a node that is not 0 if the window leaves out a part of the image."""
         (top, left), (height, width) = start, size
-        node = self._window_around(node, t, (0 - top, 0 - left), (top + t.size[0], left + t.size[1]))
+        self._window_around(image, t, byte_of_one, (0 - top, 0 - left), (top + t.size[0], left + t.size[1]))
         columns = [self._column(n) for n in (top, left, height, width)]
         self.moves.append(Crop(*columns))
         self.moves.append(Remove(0.0, 0.0, False, self._column(cut)))
         self.moves.append(Pad(0, 0, self._column(t.size[1] - width), self._column(t.size[0] - height)))
         self.labels.append("default")
         self.extent = t.size
-        return node
+        return image.node
 
     def sanitize(self, t: T.SanitizeBoundingBoxes) -> None:
         self.moves.append(Remove(t.min_size, t.min_area))
         self.labels += t.labels_getter if isinstance(t.labels_getter, list) else [t.labels_getter or ""]
 
-    def _window_around(self, node: DataNode, t: T.Padded, before: Extent, end: Extent) -> DataNode:
-        """Cuts the same window out of the image and the fields, and returns the image's node. before: by how many pixels the window begins above and to the
-        left of the image; negative if it begins inside. end: first row and column of the image after the window. t.padding_mode fills pixels outside of the
-        image."""
+    def _window_around(self, image: Field, t: T.Padded, byte_of_one: float | None, before: Extent, end: Extent) -> None:
+        """Cuts the same window out of the image and the fields. t.padding_mode fills pixels outside of them. byte_of_one: see Rule.byte_of_one. before: by how
+        many pixels the window begins above and to the left of the image; negative if it begins inside. end: first row and column of the image after the window."""
         window: dict[str, Any] = {"axes": [0, 1], "start": _pair(0 - before[0], 0 - before[1]), "end": _pair(*end)}
         if t.padding_mode != "constant":
             self.only_masks = f"{type(t).__name__} with padding_mode={t.padding_mode!r}"
 
-        def put(image: DataNode, kind: str) -> DataNode:
-            made: DataNode = fn.slice(image, out_of_bounds_policy="pad", **outside(t, kind), **window)
+        def put(field: Field) -> DataNode:
+            made: DataNode = fn.slice(field.node, out_of_bounds_policy="pad", **field.outside(t, byte_of_one), **window)
             return made
 
-        self._each(lambda field: put(field.node, field.kind))
-        return put(node, "Image")
+        self._each(put)
+        image.node = put(image)
 
     @staticmethod
     def _draw_start(extent: Any, wanted: int) -> DataNode:
@@ -275,15 +297,15 @@ class Followers:
         self.moves.append(CenterCrop(*size))
         self.extent = size
 
-    def pad(self, node: DataNode, t: T.Padded, before: Extent, after: Extent) -> DataNode:
-        """Pads the fields and the image, and returns the image's node. before: the number of pixels to add at the top and on the left. after: the same for
-        the bottom and the right."""
+    def pad(self, image: Field, t: T.Padded, byte_of_one: float | None, before: Extent, after: Extent) -> DataNode:
+        """Pads the fields and the image, and returns the image's node. byte_of_one: see Rule.byte_of_one. before: the number of pixels to add at the top and on
+        the left. after: the same for the bottom and the right."""
         height, width = self.extent
-        node = self._window_around(node, t, before, (height + after[0], width + after[1]))
+        self._window_around(image, t, byte_of_one, before, (height + after[0], width + after[1]))
         numbers = (before[1], before[0], after[1], after[0])
         self.moves.append(Pad(*(self._column(n) if isinstance(n, DataNode) else n for n in numbers)))
         self.extent = (height + before[0] + after[0], width + before[1] + after[1])
-        return node
+        return image.node
 
     def warp(self, matrix: DataNode, change: Callable[[Field], DataNode], extent: Extent | None) -> None:
         """Applies an affine map to the fields. matrix: a node with the map from points of the output to points of the image. change: a function that returns

@@ -73,7 +73,7 @@ def _perspective(image: Image, t: T.RandomPerspective, gate: Gate) -> Image:
     matrix = corners(t, image.moving_size(), gate)
 
     def change(field: Field) -> DataNode:
-        interpolation, fill = field.interpolation(t.interpolation), t.fill_of(field.kind)[0]
+        interpolation, fill = field.interpolation(t.interpolation), field.fill(t, image.byte_of_one)[0]
         return where(gate, field.node, lambda n: perspective(n, matrix, interpolation, fill, field.in_floats))
 
     if image.followers is not None:
@@ -129,7 +129,7 @@ def _elastic(image: Image, t: T.ElasticTransform, gate: Gate) -> Image:
     def change(field: Field) -> DataNode:
         def moved(node: DataNode) -> DataNode:
             by = displacements(t, extent, gpu) if drawn is None else drawn
-            return elastic(node, by, field.interpolation(t.interpolation), t.fill_of(field.kind), field.in_floats)
+            return elastic(node, by, field.interpolation(t.interpolation), field.fill(t, image.byte_of_one), field.in_floats)
 
         return where(gate, field.node, moved)
 
@@ -208,4 +208,4 @@ def _zoom_out(image: Image, t: T.RandomZoomOut, gate: Gate) -> Image:
     room = [fn.cast(math.floor(n * scale), dtype=types.INT32) - n for n in followers.extent]
     before = [fn.cast(math.floor(r * fn.random.uniform(range=[0.0, 1.0])), dtype=types.INT32) for r in room]
     top, left = before
-    return image.moved(followers.pad(image.node, t, (top, left), (room[0] - top, room[1] - left)), None)
+    return image.moved(followers.pad(image.as_field(), t, image.byte_of_one, (top, left), (room[0] - top, room[1] - left)), None)

@@ -25,6 +25,11 @@ class _Group(Rule):
         for part in self.parts:
             self.fixes_size = part.fixes_size or (self.fixes_size and not part.draws(True))
 
+    def stand_after(self, parts: Parts) -> None:
+        super().stand_after(parts)
+        for part in self.parts:
+            part.stand_after(parts)
+
     def apply(self, image: Image, gate: Gate = None) -> Image:
         """Changes an image without the checks of Rule.apply, because each part of the group makes them itself."""
         return self.lowered(image, gate)

@@ -68,8 +68,10 @@ def _random_crop(image: Image, t: T.RandomCrop, gate: Gate) -> Image:
         if not t.pad_if_needed and (t.size[0] > room[0] or t.size[1] > room[1]):
             raise InvalidArgumentError(f"RandomCrop: {t.size} does not fit into images of {image.extent} with padding {t.padding}")
     if image.followers is not None or t.pad_if_needed or t.padding_mode != "constant":
-        return image.moved(image.moving().random_crop(image.node, t), t.size)
-    crop = fn.random_crop(image.node, size=list(t.size), padding=list(t.padding), fill_values=t.fill_of("Image"), smaller="error")
+        return image.moved(image.moving().random_crop(image.as_field(), t, image.byte_of_one), t.size)
+    crop = fn.random_crop(
+        image.node, size=list(t.size), padding=list(t.padding), fill_values=image.as_field().fill(t, image.byte_of_one), smaller="error"
+    )
     return image.moved(crop, t.size)
 
 
@@ -79,7 +81,7 @@ class _Pad(Rule):
         left, top, right, bottom = self.t.padding
         followers = image.moving()
         extent = None if image.extent is None else self.size_after(image.extent)
-        return image.moved(followers.pad(image.node, self.t, (top, left), (bottom, right)), extent)
+        return image.moved(followers.pad(image.as_field(), self.t, image.byte_of_one, (top, left), (bottom, right)), extent)
 
     def size_after(self, size: Size) -> Size:
         left, top, right, bottom = self.t.padding

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import struct
 from collections.abc import Callable, Sequence
 from math import ceil
@@ -144,12 +145,15 @@ def augments(kind: type[T.Transform], **answers: Any) -> Callable[[Augmenting], 
     width, and the gate, and returns the augmented node. kind: the class of the transform. answers: as in rule_for."""
 
     def registered(change: Augmenting) -> Augmenting:
-        @lowers(kind, channels=(1, 3), **answers)
+        @lowers(kind, channels=(1, 3), takes_units=True, **answers)
         def lowered(image: Image, t: T.Transform, gate: Gate) -> Image:
             if image.followers is not None:
                 raise UnsupportedError(
                     f"{t!r}: masks, boxes, points and further images cannot follow an automatic augmentation; leave it out, or do it in the Dataset"
                 )
+            if isinstance(t, policies.Augmentation):
+                t, given = copy.copy(t), t
+                t.fill = image.as_field().fill(given, image.byte_of_one)
             return image.changed(change(image.node, t, image.size(), gate))
 
         return change

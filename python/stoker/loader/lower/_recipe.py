@@ -213,11 +213,11 @@ class Recipe:
         if not self.erasings or self.erasings[0].noise != "values" or image.node.device != "gpu":
             node = normalized()
             for t in self.erasings:
-                node = _values.erase(node, t, image.size(), coin(t.p, None))
+                node = _values.erase(node, t, t.value, image.size(), coin(t.p, None))
             return node
         # Noise cannot be fused with the normalization. Both branches normalize, so that images without an erasing are written directly to the output's memory.
         first, *others = self.erasings
-        node = either(coin(first.p, None), lambda: _values.erase(normalized(), first, image.size(), 1), normalized)
+        node = either(coin(first.p, None), lambda: _values.erase(normalized(), first, first.value, image.size(), 1), normalized)
         for t in others:
-            node = _values.erase(node, t, image.size(), coin(t.p, None))
+            node = _values.erase(node, t, t.value, image.size(), coin(t.p, None))
         return node

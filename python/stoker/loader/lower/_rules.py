@@ -5,7 +5,7 @@ transforms. `lowers` makes a rule of a function and answers, and rule_of() finds
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from stoker import _branches, fn, types
@@ -13,7 +13,7 @@ from stoker import transforms as T
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError, UnsupportedError
 from stoker.loader._kinds import IMAGE
-from stoker.loader.lower._follow import Field, Followers
+from stoker.loader.lower._follow import Field, Followers, in_bytes
 from stoker.loader.lower._tail import Tail, own_function
 from stoker.loader.lower._views import Views
 
@@ -57,6 +57,7 @@ class Image:
     channels: int | None = None  # number of channels; None if it is not known
     clip: bool = False  # frames of one video (FHWC), which share their random draws
     sound: Any = None  # the sound of the clip, or of a sample that has a sound instead of an image (_sounds.Sound)
+    byte_of_one: float | None = None  # Rule.byte_of_one of the transform that is being applied
 
     def moved(self, node: DataNode, extent: Size | None) -> Image:
         """Returns the image with another node and extent, as the result of a transform. Drops the sound."""
@@ -77,6 +78,10 @@ class Image:
             return self.extent
         shape = self.node.shape(dtype=types.INT32)
         return shape[self.clip], shape[self.clip + 1]
+
+    def in_bytes(self, t: T.Transform, name: str, values: Sequence[float]) -> list[float]:
+        """Converts numbers of the transform t, its argument `name`, to the scale of the node. Raises InvalidArgumentError as in_bytes of _follow.py does."""
+        return list(values) if self.floats else in_bytes(t, name, values, self.byte_of_one)
 
     def as_field(self) -> Field:
         """Returns the image in the form of a field that moves with an image."""
@@ -122,6 +127,11 @@ class Parts:
         return self.normalize is not None or bool(self.erasings)
 
     @property
+    def byte_of_one(self) -> float | None:
+        """Returns Rule.byte_of_one of a transform that comes next."""
+        return None if self.dtype not in FLOATS else 255.0 if self.unit else 1.0
+
+    @property
     def unchanged(self) -> bool:
         """Returns whether images are still the bytes that the steps make: no transform has set a type or finished them, and none runs in the tail."""
         return not (self.tail or self.floats or self.finished or self.dtype is not None)
@@ -130,6 +140,7 @@ class Parts:
         if self.finished:
             what = "Normalize" if self.normalize is not None else repr(self.erasings[0])
             raise InvalidArgumentError(f"{type(rule.t).__name__} comes after {what}: transforms of images go before it")
+        rule.stand_after(self)
         self.steps.append(rule)
 
 
@@ -158,9 +169,13 @@ class Rule:
     calls_function = False  # calls a function of the user
     gives_tensor = False  # in torchvision, the transforms after this one get tensors
     does_nothing = False  # can be left out of a list of transforms
+    takes_units = False  # in torchvision, takes floats only on the scale 0..1
 
     def __init__(self, t: Any) -> None:
         self.t = t
+        # In torchvision, a transform after ToTensor gets floats. Stoker still has bytes there, because it converts an image to floats last. `byte_of_one` is the
+        # byte that stands for the float 1: 255, or 1 after ToDtype(scale=False). None: the transform gets bytes in torchvision, too.
+        self.byte_of_one: float | None = None
         for name, answer in self.answers.items():
             setattr(self, name, answer(t) if callable(answer) else answer)
 
@@ -168,10 +183,19 @@ class Rule:
         """Changes an image and its followers. Raises InvalidArgumentError for images that the transform does not take."""
         return image.on_each(lambda one: self._checked(one, gate)) if self.keeps_places else self._checked(image, gate)
 
+    def stand_after(self, parts: Parts) -> None:
+        """Notes which transforms come before this one."""
+        self.byte_of_one = parts.byte_of_one
+
     def _checked(self, image: Image, gate: Gate) -> Image:
         if image.floats and not self.takes_floats:
             raise InvalidArgumentError(
                 f"{self.t!r} takes images of uint8, and these have floats: give uint8 or the files' bytes, or do it in the Dataset"
+            )
+        if self.takes_units and self.byte_of_one == 1.0 and not image.floats:
+            raise InvalidArgumentError(
+                f"{self.t!r} comes after ToDtype(scale=False), which leaves floats from 0 to 255, and torchvision's is for floats from 0 to 1: give scale=True, "
+                "or put it before ToDtype"
             )
         if gate is not None and not self.in_groups:
             raise self.error_in_group()
@@ -182,12 +206,15 @@ class Rule:
                 f"{self.t!r} takes images of {' or '.join(map(str, self.channels))} channels, and the dataset's have {image.channels}: leave it out, "
                 "or do it in the Dataset"
             )
-        return self.lowered(image, gate)
+        return self.lowered(replace(image, byte_of_one=self.byte_of_one), gate)
 
     def error_in_group(self) -> UnsupportedError:
         return UnsupportedError(
             f"{self.t!r} stands inside RandomApply, RandomChoice or RandomOrder, which take what keeps the image's extent: put it outside, or into the Dataset"
         )
+
+    def check_for_bytes(self) -> None:
+        """Raises InvalidArgumentError if `lowered` would raise it for images of bytes, because of a number that is not on their scale."""
 
     def lowered(self, image: Image, gate: Gate) -> Image:
         """Adds the transform's operators, which change the image and its followers. Returns the changed image."""

@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The scale of fills, thresholds and erasing values: the one that torchvision's images have at that place in the list. Compared with torchvision."""
+
+import random
+
+import numpy as np
+import pytest
+import stoker
+import torch
+from PIL import Image
+from stoker import Loader
+from stoker import transforms as T
+from stoker.errors import InvalidArgumentError
+from support import SEED, import_torchvision
+
+torchvision = import_torchvision()
+from torchvision import datasets  # noqa: E402
+from torchvision import transforms as v1  # noqa: E402
+from torchvision.transforms import v2  # noqa: E402
+
+CASES = 40
+UNIT = {
+    "ToTensor": lambda: [v1.ToTensor()],
+    "ConvertImageDtype": lambda: [v1.PILToTensor(), v1.ConvertImageDtype(torch.float32)],
+    "ToDtype": lambda: [v2.ToImage(), v2.ToDtype(torch.float32, scale=True)],
+}
+TO_255 = [v2.ToImage(), v2.ToDtype(torch.float32)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    root = tmp_path_factory.mktemp("scales")
+    rng = np.random.default_rng(SEED)
+    for k in range(3):
+        (root / "a").mkdir(exist_ok=True)
+        Image.fromarray(rng.integers(0, 256, (23, 31, 3), np.uint8)).save(root / "a" / f"{k}.png")
+    return root
+
+
+def drawn_fill(draw):
+    """Returns a number from 0 to 1, often one that a byte holds."""
+    return draw.choice([0, 1, 1.0, 0.5, draw.random(), draw.randrange(256) / 255])
+
+
+def drawn(draw):
+    """Returns a module of torchvision, and a function that makes a transform of a module. The transform does the same in each call."""
+    module = draw.choice([v1, v2])
+    fill, pixels, angle = drawn_fill(draw), draw.randrange(1, 5), draw.uniform(-170, 170)
+    several = [drawn_fill(draw) for _ in range(3)] if module is v2 and draw.random() < 0.5 else fill  # v1 takes one number for tensors
+    make = draw.choice(
+        [
+            lambda m: m.Pad(pixels, fill=several),
+            lambda m: m.RandomCrop((23 + 2 * pixels, 31 + 2 * pixels), padding=pixels, fill=several),
+            lambda m: m.RandomCrop((30, 41), padding=(5, 4, 5, 3), fill=fill),
+            lambda m: m.RandomRotation((angle, angle), fill=fill),
+            lambda m: m.RandomAffine((angle, angle), shear=(9, 9), scale=(0.6, 0.6), fill=fill),
+            lambda m: m.RandomSolarize(fill, p=1.0),
+            lambda m: m.RandomInvert(p=1.0),
+            lambda m: m.RandomApply([m.RandomRotation((angle, angle), fill=fill), m.RandomInvert(p=1.0)], p=1.0),
+        ]
+    )
+    return module, make
+
+
+@pytest.mark.parametrize("number", range(CASES))
+def test_numbers_after_a_conversion_to_floats_are_those_of_torchvision(folder, number):
+    draw = random.Random(f"{SEED} {number}")
+    module, make = drawn(draw)
+    name = draw.choice(list(UNIT))
+    end = [v1.Normalize([0.4, 0.5, 0.6], [0.25] * 3)] if draw.random() < 0.5 else []
+    chain = v1.Compose([*UNIT[name](), make(module), *end])
+    data = datasets.ImageFolder(folder, chain)
+    wanted = torch.stack([data[k][0] for k in range(3)])
+    arrays = np.stack([np.asarray(data.loader(path)) for path, _ in data.samples])
+    for loader in (Loader(data, 3), stoker.DataLoader(data, 3), Loader((arrays,), 3, transforms=chain)):
+        made = next(iter(loader))[0]
+        assert made.shape == wanted.shape and made.dtype == wanted.dtype, chain
+        far = (made - wanted).abs() > (1.01 / 255) / (0.25 if end else 1)
+        # A position between two pixels may be rounded to either of them.
+        assert far.float().mean() < (0.02 if "angle" in make.__code__.co_freevars else 1e-9), (chain, loader)
+    own = T.Compose([T.ToTensor(), make(T), *(T.Normalize([0.4, 0.5, 0.6], [0.25] * 3) for _ in end)])
+    called = own(data.loader(data.samples[0][0]))
+    assert ((called - wanted[0]).abs() > 1.01 / 255 / 0.25).float().mean() < 0.02, own
+
+
+@pytest.mark.parametrize("where", ["unit", "255", "bytes"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda fill: v2.RandomPerspective(0.9, p=1.0, fill=fill),
+        lambda fill: v2.RandomPerspective(0.9, p=1.0, interpolation=v2.InterpolationMode.NEAREST, fill=fill),
+        lambda fill: v2.RandomRotation((40, 40), v2.InterpolationMode.BILINEAR, fill=fill),
+        lambda fill: v2.ElasticTransform(400.0, 2.0, fill=fill),
+        lambda fill: v2.RandomZoomOut(fill=fill, side_range=(2, 2), p=1.0),
+        lambda fill: T.FixedSizeCrop(40, fill=fill),
+        lambda fill: v2.RandomChoice([v2.RandomRotation((40, 40), fill=fill), v2.RandomAffine((50, 50), fill=fill)]),
+        lambda fill: v2.TrivialAugmentWide(fill=fill),
+    ],
+)
+def test_random_moves_fill_with_the_number_on_the_scale_of_the_images(make, where):
+    """On white images, a fill is the only other value, apart from mixtures of the two and the results of changes of colours."""
+    fill, most = {"unit": (0.4, 1.0), "255": (102.0, 255.0), "bytes": (102, 255)}[where]
+    if where == "255" and "TrivialAugmentWide" in make.__code__.co_names:
+        pytest.skip("is refused after ToDtype(scale=False)")
+    chain = [*{"unit": UNIT["ToDtype"](), "255": TO_255, "bytes": [v2.ToImage()]}[where], make(fill)]
+    white = np.full((40, 24, 24, 3), 255, np.uint8)
+    made = next(iter(Loader((white,), 40, transforms=chain)))[0].double() / most
+    assert made.max() == 1
+    if "TrivialAugmentWide" not in make.__code__.co_names:
+        # The edge of ElasticTransform is s * s + (1 - s) * fill, as in torchvision: at least 0.36.
+        assert made.min() >= 0.36 - 1.01 / 255
+    assert ((made - 0.4).abs() < 1.01 / 255).any()
+
+
+def test_fills_of_masks_and_of_further_images_have_their_own_scales():
+    """The scale of a fill is that of the field: a mask keeps class numbers, images of bytes become floats, and images of floats stay as they are."""
+    image, mask = np.zeros((6, 6, 3), np.uint8), np.zeros((6, 6), np.uint8)
+
+    class Samples(torch.utils.data.Dataset):
+        def __len__(self):
+            return 2
+
+        def __getitem__(self, k):
+            return {"image": image, "mask": mask, "more": image, "map": np.zeros((6, 6, 1), np.float32)}
+
+    fields = {"image": "Image", "mask": "Mask", "more": "Image", "map": "FloatMap"}
+    fill = {"Image": 1.0, "Mask": 7, "others": 0.5}
+    for pad in (T.Pad(1, fill=fill), T.RandomCrop(8, padding=1, fill=fill)):
+        batch = next(iter(Loader(Samples(), 2, fields=fields, transforms=[T.ToTensor(), pad])))
+        corners = [getattr(batch, name)[0].reshape(-1, 8, 8)[0, 0, 0].item() for name in ("image", "mask", "more", "map")]
+        assert corners == pytest.approx([1.0, 7, 1.0, 0.5]), pad
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        v1.Pad(2, fill=255),
+        v1.RandomCrop(36, padding=9, fill=-1.0),
+        v1.RandomRotation(30, fill=2),
+        v1.RandomSolarize(128, p=1.0),
+        v1.RandomErasing(1.0, value=-1),
+        v1.RandomErasing(1.0, value=(0.5, 128, 0.5)),
+        v1.RandomApply([v1.RandomRotation(30, fill=255)]),
+    ],
+    ids=repr,
+)
+def test_numbers_that_bytes_cannot_hold_are_refused_by_a_loader(folder, transform):
+    """stoker.DataLoader gives such transforms to torchvision."""
+    chain = v1.Compose([v1.ToTensor(), transform])
+    data = datasets.ImageFolder(folder, chain)
+    with pytest.raises(InvalidArgumentError, match=r"values from 0 to 1: give a number from 0 to 1\. .* stoker\.DataLoader calls"):
+        next(iter(Loader(data, 3)))
+    torch.manual_seed(1)
+    try:
+        wanted = next(iter(torch.utils.data.DataLoader(data, 3)))[0]
+    except TypeError:  # torchvision refuses this threshold
+        return
+    torch.manual_seed(1)
+    assert torch.equal(next(iter(stoker.DataLoader(data, 3)))[0], wanted)
+
+
+def test_a_data_loader_compiles_values_that_bytes_can_hold(folder):
+    data = datasets.ImageFolder(folder, v1.Compose([v1.ToTensor(), v1.RandomErasing(1.0, value=(0.5, 0, 1))]))
+    loader = stoker.DataLoader(data, 3, num_workers=1)
+    first = next(iter(loader))[0]
+    assert "cutout" in loader.explain()
+    changed = (first - torch.stack([v1.ToTensor()(data.loader(path)) for path, _ in data.samples])).abs() > 1e-3
+    assert changed[:, 2].any() and (first[:, 2][changed[:, 2]] == 1).all()
+
+
+def test_erasing_values_after_normalize_are_of_any_size(folder):
+    chain = v1.Compose([v1.ToTensor(), v1.Normalize([0.5] * 3, [0.5] * 3), v1.RandomErasing(1.0, value=-7)])
+    data = datasets.ImageFolder(folder, chain)
+    for loader in (Loader(data, 3), stoker.DataLoader(data, 3)):
+        assert next(iter(loader))[0].min() == -7
+
+
+@pytest.mark.parametrize("group", [lambda t: t, lambda t: v1.RandomApply([t], p=1.0)], ids=["outside", "in a group"])
+def test_erasing_values_are_floats_from_0_to_1_unless_the_images_are_uint8(group):
+    black = np.zeros((3, 40, 40, 3), np.uint8)
+    erasing = v1.RandomErasing(1.0, value=0.2)
+    for first in ([], [v1.ToTensor()]):
+        assert next(iter(Loader((black,), 3, transforms=[*first, group(erasing)])))[0].max() == pytest.approx(0.2)
+    made = next(iter(Loader((black,), 3, transforms=[v1.PILToTensor(), group(v1.RandomErasing(1.0, value=51))])))[0]
+    assert made.max() == 51
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        v2.RandomInvert(1.0),
+        v2.RandomSolarize(0.5, p=1.0),
+        v2.ColorJitter(0.5),
+        v2.RandomAutocontrast(1.0),
+        v2.RandomEqualize(1.0),
+        v2.RandomPosterize(2, p=1.0),
+        v2.RandomAdjustSharpness(2.0, p=1.0),
+        v2.RandomPhotometricDistort(),
+        v2.GaussianNoise(),
+        v2.RandAugment(),
+        v2.RandomApply([v2.RandomInvert(1.0)]),
+    ],
+    ids=lambda t: type(t).__name__,
+)
+def test_colours_of_floats_from_0_to_255_are_refused(folder, transform):
+    """torchvision computes with floats as if they were from 0 to 1. A data set's own floats may have this scale, so they are not refused."""
+    data = datasets.ImageFolder(folder, v2.Compose([*TO_255, transform]))
+    with pytest.raises(InvalidArgumentError, match="give scale=True"):
+        next(iter(Loader(data, 3)))
+
+
+def test_floats_of_the_data_set_keep_their_scale():
+    images = torch.rand(2, 3, 9, 9, generator=torch.Generator().manual_seed(SEED))
+    data = torch.utils.data.TensorDataset(images)
+    for transform in (v2.RandomInvert(1.0), v2.Pad(1, fill=-3.0), v2.RandomSolarize(0.5, p=1.0)):
+        for scale in (False, True):
+            (made,) = next(iter(Loader(data, 2, layout="CHW", transforms=[v2.ToDtype(torch.float32, scale=scale), transform])))
+            assert torch.allclose(made, transform(images), atol=1e-6), (transform, scale)
+
+
+def test_an_erasing_after_one_with_noise_replaces_the_noise():
+    steps = [T.RandomErasing(1.0, scale=(0.9, 0.95), ratio=(1, 1), value="random"), T.RandomErasing(1.0, scale=(0.4, 0.5), value=0.2)]
+    made = next(iter(Loader((np.zeros((3, 40, 40, 3), np.uint8),), 3, transforms=steps)))[0]
+    assert 0.39 < (made == np.float32(0.2)).float().mean() < 0.51
