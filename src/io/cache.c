@@ -202,6 +202,7 @@ static enum look look_up(struct stk_cache *c, struct stk_request *r, bool may_bl
 		r->buffer = e.buffer;
 		r->data = e.data;
 		r->size = e.size;
+		r->got = (struct stk_read_version){.size = e.head.object_size, .tag = e.head.tag};
 		count(&c->hits, 1);
 		count(&c->hit_bytes, e.size);
 	} else {

@@ -18,8 +18,8 @@ pytest_plugins = ["hangs", "leftovers"]
 # Names of the test files or folders of each layer, like the suites in C (test/meson.build). `pytest -m op` tests a change of src/op.
 LAYERS = {
     "io": (
-        "test_budgets test_cache test_doctor test_endpoints test_google test_hostile_server test_neighbour test_proxies test_remote test_replaced_sounds test_secrets test_storage "
-        "test_zero_bytes"
+        "test_budgets test_cache test_doctor test_endpoints test_google test_hostile_server test_neighbour test_proxies test_remote "
+        "test_replaced_sounds test_secrets test_storage test_zero_bytes"
     ),
     "codec": "test_foreign_files test_image_peers test_orientation",
     "op": (

@@ -9,6 +9,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -150,6 +151,28 @@ def test_entries_of_a_manifest(sounds, store, tmp_path, name):
     if name == "wav":
         needed = sum(int(line["duration"] * RATE) * 2 + 44 for line in lines)
         assert storage.counters()["storage_bytes"] <= EPOCHS * needed + 2000
+
+
+@pytest.mark.parametrize("name, most", [("wav", 0.1), ("listed.wav", 0.5)])
+def test_windows_of_one_object_through_a_cache(sounds, store, tmp_path, name, most):
+    """A header that comes from the cache also gives the size of the object, so that no later window needs the whole object."""
+    places = {"local": f"{sounds[0]}/sounds/{name}/class0/0.wav", "store": f"s3://sounds/{name}/class0/0.wav"}
+    for at, place in places.items():
+        lines = [json.dumps({"audio_filepath": place, "offset": 8.0 * k, "duration": 0.25, "text": ""}) + "\n" for k in range(10)]
+        (tmp_path / f"{at}.json").write_text("".join(lines))
+    fields = {"audio": Audio(rate=RATE), "text": None}
+    want = [batch.audio.clone() for batch in Loader(str(tmp_path / "local.json"), 2, fields=fields)]
+    size, counted = Path(places["local"]).stat().st_size, []
+    for _ in range(2):
+        storage = stoker.Storage(cache=tmp_path / "cache")
+        with Loader(str(tmp_path / "store.json"), 2, fields=fields, storage=storage) as loader:
+            made = [batch.audio.clone() for batch in loader]
+        while storage.counters()["cache_pending_bytes"]:
+            time.sleep(0.005)
+        assert all(torch.equal(a, b) for a, b in zip(made, want, strict=True))
+        counted.append(storage.counters())
+    assert counted[0]["storage_bytes"] < most * size
+    assert counted[1]["storage_bytes"] == 0 and counted[1]["cache_hits"] >= 20
 
 
 def test_small_objects_are_fetched_at_once(store):
