@@ -130,7 +130,8 @@ struct stk_transfer {
 	struct stk_request *r;             /* the request; if several were joined, the first (r->http.joined is the next) */
 	struct stk_connection *connection; /* NULL: the transfer has no connection */
 	struct stk_http_loop *loop;
-	int64_t window_ns;     /* beginning of the present time window, at whose end stk__transfer_check_pace looks for a stall */
+	/* beginning of the present time window, at whose end stk__transfer_check_pace looks for a stall, or of the wait for memory */
+	int64_t window_ns;
 	int64_t awaited_ns;    /* time since which the transfer waits for more than one byte of the body */
 	uint8_t resumes;       /* number of times that the rest of a cut body was requested */
 	uint8_t hedges;        /* number of second transfers for the request */

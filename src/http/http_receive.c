@@ -74,6 +74,7 @@ static bool admit(struct stk_transfer *t, size_t bytes)
 		return true;
 	if (!t->waits_for_memory) {
 		t->waits_for_memory = true;
+		t->window_ns = stk__clock_ns();
 		atomic_fetch_add(&t->loop->waiting_for_memory, 1);
 		stk__connection_watch_reads(
 			t->connection, false); /* has no effect if reads are not watched, which is so if the transfer has waited before */
@@ -476,11 +477,14 @@ bool stk__transfer_continue(struct stk_transfer *t)
 {
 	char came[STK_HTTP_TEXT];
 	const size_t n = t->text_size;
+	const int64_t since_ns = t->window_ns;
 	t->waits_for_memory = false;
 	atomic_fetch_sub(&t->loop->waiting_for_memory, 1);
 	t->failed = allocate_body(t);
-	if (t->waits_for_memory)
+	if (t->waits_for_memory) {
+		t->window_ns = since_ns; /* the same wait continues */
 		return false;
+	}
 	if (t->failed) {
 		stk__transfer_ended(t, CURLE_WRITE_ERROR, "");
 		return true;

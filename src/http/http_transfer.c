@@ -13,7 +13,9 @@
 #include <string.h>
 #include <strings.h>
 
-enum { STALL_BYTES = 4096 };
+/* PARKED_NS: time for which a transfer waits for memory before other requests may fetch its object. Most waits are shorter, since a consumer that takes
+ * batches releases memory all the time; a second request for each of them would waste the network. */
+enum { STALL_BYTES = 4096, PARKED_NS = 500000000 };
 
 static const char ALWAYS[] = "User-Agent: stoker/" STK_VERSION "\r\nAccept: */*\r\nAccept-Encoding: identity\r\n";
 
@@ -225,8 +227,11 @@ void stk__transfer_clear(struct stk_transfer *t)
 enum stk_status stk__transfer_check_pace(struct stk_transfer *t, int64_t now)
 {
 	const struct stk_http_settings *set = &t->loop->source->settings;
-	if (t->waits_for_memory)
-		return STK_OK; /* the transfer delays the response, not the server */
+	if (t->waits_for_memory) { /* the transfer delays the response, not the server */
+		if (now - t->window_ns > PARKED_NS)
+			stk__io_unclaim(t->loop->source->io, t->r);
+		return STK_OK;
+	}
 	int64_t limit = (t->response_begun ? set->stall_ms : set->first_byte_ms) * 1000000;
 	if (now - t->window_ns < limit)
 		return STK_OK;

@@ -23,7 +23,10 @@ enum {
 	MOST_PENDING = 64 << 20, /* maximum number of bytes that may wait to be written */
 	FIRST_WAIT_MS = 5,       /* first wait of a request for an object that another request fetches */
 	LONGEST_WAIT_MS = 80,
-	MOST_WAITS = 400 /* maximum number of waits, half a minute in total; then the object is fetched without a claim */
+	/* Maximum number of waits: half a minute in total, or five seconds if the caller waits for the request, which must not take as long as an epoch of
+	 * another pipeline. Then the object is fetched without a claim. */
+	MOST_WAITS = 400,
+	MOST_AWAITED_WAITS = 66
 };
 
 /* An entry that waits to be written into the folder. */
@@ -264,6 +267,11 @@ static bool take_claim(struct stk_cache *c, struct stk_cache_key key)
 	return false;
 }
 
+static void unclaim(void *cache, struct stk_request *r)
+{
+	cancel_claim(cache, key_of(r));
+}
+
 /* ---- storing ---- */
 
 static void set_notice(struct stk_cache *c, const char *text)
@@ -363,14 +371,16 @@ static void take(void *cache, struct stk_request *r, enum stk_status status)
 
 /* ---- threads ---- */
 
-/* Submits r again after a short wait, since another request is fetching the object. Returns false if r has waited MOST_WAITS times or cannot wait. */
+/* Submits r again after a short wait, since another request is fetching the object. Returns false if r has waited often enough or cannot wait. */
 static bool wait_for_it(struct stk_cache *c, struct stk_request *r)
 {
+	const int32_t most = !r->admission || stk__request_awaited(r) ? MOST_AWAITED_WAITS : MOST_WAITS;
 	int shift = r->cache.cache_waits < 4 ? r->cache.cache_waits : 4;
 	int64_t ms = (int64_t)FIRST_WAIT_MS << shift;
 	count(&c->waits, r->cache.cache_waits == 0);
-	if (r->cache.cache_waits++ == MOST_WAITS)
+	if (r->cache.cache_waits >= most)
 		return false;
+	r->cache.cache_waits++;
 	return stk__io_submit_at(c->io, r, stk__clock_ns() + (ms < LONGEST_WAIT_MS ? ms : LONGEST_WAIT_MS) * 1000000);
 }
 
@@ -490,7 +500,7 @@ static void destroy(void *cache)
 }
 
 static const struct stk_io_cache_ops cache_ops = {
-	.try_now = try_now, .submit = submit, .cancel = cancel, .take = take, .end = end, .destroy = destroy};
+	.try_now = try_now, .submit = submit, .cancel = cancel, .take = take, .unclaim = unclaim, .end = end, .destroy = destroy};
 
 enum stk_status stk__cache_add(struct stk_io *io, const char *dir, uint64_t limit, struct stk_cache **out, struct stk_error *err)
 {

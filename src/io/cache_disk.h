@@ -19,7 +19,8 @@
  * process ends this one with a signal.
  *
  * Before a process fetches an object, it locks the byte of `state` that belongs to the object's key (an "open file description lock", which ends with the
- * process, also if children that it forked live on). Other processes wait for the entry instead of fetching the object too. */
+ * process, also if children that it forked live on). Other processes wait for the entry instead of fetching the object too,
+ * as long as the fetch continues (stk__io_unclaim) and at most for some seconds or half a minute (cache.c). */
 #ifndef STK_IO_CACHE_DISK_H
 #define STK_IO_CACHE_DISK_H
 

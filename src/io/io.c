@@ -215,6 +215,14 @@ static bool try_cache(struct stk_io *io, struct stk_request *r, int source)
 	return true;
 }
 
+void stk__io_unclaim(struct stk_io *io, struct stk_request *r)
+{
+	if (r->cache.state != STK_CACHE_CLAIMED)
+		return;
+	io->cache_ops->unclaim(io->cache, r);
+	r->cache.state = STK_CACHE_MISSED;
+}
+
 bool stk__io_submit_at(struct stk_io *io, struct stk_request *r, int64_t due_ns)
 {
 	return stk__retry_at(&io->retry, r, due_ns);
@@ -356,6 +364,10 @@ static bool try_again(struct stk_io *io, struct stk_request *r, enum stk_status 
 
 bool stk__io_await_admission(struct stk_io *io, struct stk_request *r, size_t bytes, uint64_t admission_changes)
 {
+	const bool claimed = r->cache.state == STK_CACHE_CLAIMED;
+	stk__io_unclaim(io, r);
+	if (claimed)
+		r->cache.state = STK_CACHE_UNASKED; /* nothing was fetched yet, and another request may store the bytes meanwhile */
 	return stk__retry_park(&io->retry, r, bytes, admission_changes);
 }
 

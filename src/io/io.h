@@ -140,6 +140,8 @@ struct stk_io_cache_ops {
 	bool (*cancel)(void *cache, struct stk_request *r);
 	/* Called after r has ended and before its owner is notified. Offers the bytes to the cache; after an error, lets another request fetch them. */
 	void (*take)(void *cache, struct stk_request *r, enum stk_status status);
+	/* Called for a request in the state STK_CACHE_CLAIMED, before it ends: lets other requests fetch the same bytes. Any thread. */
+	void (*unclaim)(void *cache, struct stk_request *r);
 	void (*end)(void *cache);     /* cancels waiting requests */
 	void (*destroy)(void *cache); /* called after the last request has ended */
 };
@@ -265,6 +267,10 @@ bool stk__buffer_share(struct stk_buffer *b);
 void stk__io_use_cache(struct stk_io *io, const struct stk_io_cache_ops *ops, void *cache);
 /* Passes r to its source. A cache calls this for requests that it cannot answer. */
 void stk__io_fetch(struct stk_io *io, struct stk_request *r);
+/* Lets other requests, of all processes, fetch the bytes that r is to fetch, if they wait for r. Sources call this for a request that does not continue because
+ * its memory is not admitted, which may last until its caller continues: requests that wait for r could be those that its caller needs first. Call while
+ * r is under way, on the thread that may end it. */
+void stk__io_unclaim(struct stk_io *io, struct stk_request *r);
 /* Submits r again at the time due_ns (stk__clock_ns). Returns false if r cannot wait because it is cancelled or io ends. */
 bool stk__io_submit_at(struct stk_io *io, struct stk_request *r, int64_t due_ns);
 

@@ -5,6 +5,8 @@
 #include "base/memory.h"
 #include "base/philox.h"
 #include "http/http.h"
+#include "io/cache.h"
+#include "io/cache_disk.h"
 #include "s3_server.h"
 
 #include <pthread.h>
@@ -457,6 +459,115 @@ static void test_cancel(void **state)
 	}
 }
 
+/* ---- claims of a cache: a request waits for another one that fetches the same object, but not for one that cannot continue ---- */
+
+/* The limit of a caller, which admits nothing while `closed` is set. */
+struct limit {
+	struct stk_admission admission;
+	_Atomic bool closed, was_asked;
+};
+
+static bool admit_if_open(struct stk_admission *a, struct stk_request *r, size_t bytes)
+{
+	struct limit *l = (struct limit *)a;
+	(void)r;
+	(void)bytes;
+	atomic_store(&l->was_asked, true);
+	return !atomic_load(&l->closed);
+}
+
+static struct stk_cache *add_cache(struct stk_io *io)
+{
+	struct stk_cache *cache;
+	assert_int_equal(stk__cache_add(io, folder, 1 << 24, &cache, NULL), STK_OK);
+	return cache;
+}
+
+/* A request whose memory is not admitted gives up its claim on the object, because the caller may need a second request for the object first. Both give the
+ * right bytes in the end. */
+static void test_a_parked_request_gives_up_its_claim(void **state)
+{
+	(void)state;
+	struct gate first = GATE, second = GATE;
+	struct limit full = {.admission.admit = admit_if_open, .closed = true}, empty = {.admission.admit = admit_if_open};
+	struct stk_io *io = make_io();
+	struct stk_cache *cache = add_cache(io);
+	put("b/object", 100000);
+	struct stk_request parked = {
+		.uri = "s3://b/object", .length = -1, .turn = 1, .admission = &full.admission, .done = gate_done, .user = &first};
+	struct stk_request needed = {
+		.uri = "s3://b/object", .length = -1, .turn = 1, .admission = &empty.admission, .done = gate_done, .user = &second};
+	stk__io_submit(io, &parked);
+	while (!atomic_load(&full.was_asked))
+		sched_yield();
+	stk__io_submit(io, &needed);
+	gate_wait(&second, 1);
+	assert_int_equal(first.done, 0);
+	assert_true(needed.cache.cache_waits > 0 && needed.cache.cache_waits < 200); /* without the claim's end, it would wait 400 times */
+	atomic_store(&full.closed, false);
+	stk__io_admission_changed(io);
+	gate_wait(&first, 1);
+	for (int i = 0; i < 2; i++) {
+		const struct stk_request *r = i ? &parked : &needed;
+		assert_int_equal(r->status, STK_OK);
+		assert_int_equal(r->size, 100000);
+		assert_int_equal(r->data[99999], byte_at("b/object", 99999));
+		stk__buffer_release(r->buffer);
+	}
+	struct stk_cache_counters counted;
+	do
+		stk__cache_counters(cache, &counted);
+	while (counted.pending);
+	assert_int_equal(counted.misses, 2);
+	stk__io_destroy(io);
+}
+
+/* The object is claimed by another process, here by the same folder that is opened twice. A request without which its caller cannot continue waits less often
+ * than others before it fetches the object itself. */
+static void test_an_awaited_request_does_not_wait_long(void **state)
+{
+	(void)state;
+	char notice[512], uri[] = "s3://b/object";
+	struct gate g = GATE;
+	struct limit open = {.admission.admit = admit_if_open};
+	struct stk_cache_disk disk;
+	struct stk_io *io = make_io();
+	add_cache(io);
+	put("b/object", 1000);
+	assert_int_equal(stk__cache_disk_open(&disk, folder, 1 << 24, notice, NULL), STK_OK);
+	struct stk_request r[] = {
+		{.uri = uri, .length = -1, .turn = 1, .admission = &open.admission, .done = gate_done, .user = &g},
+		{.uri = uri, .length = 500, .admission = &open.admission, .done = gate_done, .user = &g},
+	};
+	for (int i = 0; i < 2; i++) {
+		stk__io_submit(io, &r[i]); /* fills in r->cache.store, by which the key is found; the first round fetches the objects */
+		gate_wait(&g, i + 1);
+		stk__buffer_release(r[i].buffer);
+	}
+	g.done = 0;
+	for (int i = 0; i < 2; i++) {
+		char name[STK_CACHE_NAME];
+		const struct stk_cache_key key = stk__cache_key(uri, 0, r[i].length, r[i].cache.store);
+		stk__cache_name(key, name);
+		while (!stk__cache_remove(&disk, name, NULL)) /* until it is stored */
+			sched_yield();
+		while (!stk__cache_claim(&disk, key)) /* until its own claim has ended */
+			sched_yield();
+		stk__io_submit(io, &r[i]);
+	}
+	gate_wait(&g, 1);
+	assert_int_equal(r[1].status, STK_OK);
+	assert_true(r[1].cache.cache_waits > 10 && r[1].cache.cache_waits < 100);
+	for (int i = 0; i < 2; i++)
+		stk__cache_unclaim(&disk, stk__cache_key(uri, 0, r[i].length, r[i].cache.store));
+	gate_wait(&g, 2);
+	assert_int_equal(r[0].status, STK_OK);
+	for (int i = 0; i < 2; i++)
+		stk__buffer_release(r[i].buffer);
+	stk__cache_disk_close(&disk);
+	stk__io_destroy(io);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
@@ -471,6 +582,8 @@ int main(void)
 		TEST(test_errors_are_named),
 		TEST(test_token_and_region),
 		TEST(test_cancel),
+		TEST(test_a_parked_request_gives_up_its_claim),
+		TEST(test_an_awaited_request_does_not_wait_long),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
