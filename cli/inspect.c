@@ -259,13 +259,13 @@ static json_t *census_json(struct stk_pipeline *p, const struct census *c)
 	return o;
 }
 
-static void put_loadable(json_t *o, const struct loadable *l)
+static void put_loadable(json_t *o, const struct census *c, const struct loadable *l)
 {
 	json_t *problems = json_array();
 	for (int32_t i = 0; i < l->count; i++)
 		json_array_append_new(problems, text_json(l->problems[i]));
-	if (l->files >= 0)
-		put_int(o, "loader_files", l->files);
+	if (l->has_folders && !l->count)
+		put_int(o, "loader_files", c->files);
 	json_object_set_new(o, "loader_problems", problems);
 }
 
@@ -281,7 +281,7 @@ static int print_as_json(struct stk_pipeline *p, const struct census *c, const s
 		json_array_append_new(bad, item);
 	}
 	json_object_set_new(o, "bad", bad);
-	put_loadable(o, l);
+	put_loadable(o, c, l);
 	int printed = print_json(o);
 	return printed ? printed : code;
 }
@@ -328,15 +328,12 @@ static void print_sizes(const struct census *c)
 	}
 }
 
-static void print_loadable(const struct census *c, const struct loadable *l)
+static void print_loadable(const struct loadable *l)
 {
 	for (int32_t i = 0; i < l->count; i++)
 		printf("  Loader would refuse this folder: %s\n", l->problems[i]);
 	if (l->count == LOADABLE_PROBLEMS)
 		puts("  and there may be more for which it would");
-	if (l->files >= 0 && l->files != c->files)
-		printf("  Loader        reads %" PRId64 " %s, by ImageFolder's rules%s%s\n", l->files, noun(l->files, "file", "files"),
-			*l->skipped ? ", and skips " : "", l->skipped);
 }
 
 static void print_as_text(const struct session *session, const struct census *c, const struct loadable *l)
@@ -369,7 +366,7 @@ static void print_as_text(const struct session *session, const struct census *c,
 	else if (c->skipped)
 		printf("  skipped       %" PRId64 " %s\n", c->skipped,
 			noun(c->skipped, "file that is no image", "files that are no images"));
-	print_loadable(c, l);
+	print_loadable(l);
 	for (int64_t i = 0; bad_sample(p, &i, &e);)
 		printf("  %s\n", e.message);
 }
@@ -401,9 +398,8 @@ static int inspect_all(struct session *session, const struct settings *s)
 	} else if (take_census(session, s, &census, &err) != STK_OK) {
 		fail("inspect", &err);
 	} else {
-		loadable->files = -1;
 		if (!census.interrupted)
-			loadable_look(loadable, session, s->args[0]);
+			loadable_look(loadable, session);
 		code = census.interrupted ? EXIT_INTERRUPTED : count_bad(session->pipeline) || loadable->count ? EXIT_PROBLEM : EXIT_FINE;
 		if (s->json)
 			code = print_as_json(session->pipeline, &census, loadable, code);

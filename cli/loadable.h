@@ -9,15 +9,12 @@
 enum { LOADABLE_PROBLEMS = 20 };
 
 struct loadable {
-	bool has_folders;  /* true if the source has class folders, so that the members below are set */
-	int64_t files;     /* number of files that Loader reads; -1: it refuses the source */
-	char skipped[512]; /* a sentence about the files that Loader leaves out */
-	int32_t count;     /* number of reasons why Loader refuses the source; at LOADABLE_PROBLEMS there may be more */
+	bool has_folders; /* true if the source has class folders */
+	int32_t count;    /* number of reasons why Loader refuses the source; at LOADABLE_PROBLEMS there may be more */
 	char problems[LOADABLE_PROBLEMS][1024];
 };
 
-/* Lists the session's source again by Loader's rules. If that fails for a local source, lists smaller and smaller groups of classes, to find every class at
- * fault. */
-void loadable_look(struct loadable *l, struct session *session, const char *source);
+/* If Loader refuses a local source, lists smaller and smaller groups of its classes, to find every class at fault. */
+void loadable_look(struct loadable *l, struct session *session);
 
 #endif

@@ -6,6 +6,7 @@
 #include "progress.h"
 #include "tars.h"
 
+#include <stoker/audio.h>
 #include <stoker/inspect.h>
 
 #include <errno.h>
@@ -232,12 +233,31 @@ static enum stk_status add_list(struct stk_graph *g, const char *source, struct 
 	return status;
 }
 
+size_t image_globs(const char *globs[MOST_GLOBS])
+{
+	size_t n = 0;
+	while (n < MOST_GLOBS && (globs[n] = stk_image_glob(n)))
+		n++;
+	return n;
+}
+
+/* Sets the arguments by which readers.file lists class folders as Loader does: with all their subfolders, and only files that match the globs. If Loader has
+ * refused the source, they are listed without subfolders. Returns the number of arguments, 3. */
+static size_t tree_args(const struct session *session, const char *source, const char *const *globs, size_t count, struct stk_arg *args)
+{
+	args[0] = stk_arg_string("file_root", source);
+	args[1] = stk_arg_bool("nested", !session->refused);
+	args[2] = stk_arg_list("file_filters", STK_VALUE_STRINGS, globs, count);
+	return 3;
+}
+
 /* Adds the reader for the source. With `augment` the reader repeats the first image only. */
 static enum stk_status add_reader(struct stk_graph *g, struct session *session, const char *source, bool train, bool augment,
 	struct sample_nodes *out, struct stk_error *err)
 {
 	struct flat_folder flat = {.count = 0};
-	struct stk_arg args[4];
+	struct stk_arg args[8];
+	const char *globs[MOST_GLOBS];
 	size_t n = order_args(args, train, augment);
 	if (is_tars(source))
 		return add_tars(g, session, source, train, augment, out, err);
@@ -246,7 +266,7 @@ static enum stk_status add_reader(struct stk_graph *g, struct session *session, 
 	if (session->flat)
 		args[n++] = stk_arg_list("files", STK_VALUE_STRINGS, flat.paths, flat.count);
 	else if (is_tree(source))
-		args[n++] = stk_arg_string("file_root", source);
+		n += tree_args(session, source, globs, image_globs(globs), args + n);
 	else
 		args[n++] = stk_arg_list("files", STK_VALUE_STRINGS, &source, 1);
 	out->file.op = -1;
@@ -306,14 +326,18 @@ static enum stk_status build_train_graph(
 }
 
 /* Builds a graph that resamples sounds to 16 kHz, and makes 80 log-mel bands of windows of 25 ms. */
-static enum stk_status build_sound_graph(struct stk_graph *g, const char *source, struct stk_error *err)
+static enum stk_status build_sound_graph(struct stk_graph *g, const struct session *session, const char *source, struct stk_error *err)
 {
-	static const char *const endings[] = {"*.wav", "*.flac", "*.ogg", "*.opus", "*.mp3", "*.m4a", "*.aac"};
+	static const char *const all[] = {
+		"*.wav", "*.wave", "*.bwf", "*.rf64", "*.flac", "*.ogg", "*.oga", "*.opus", "*.mp3", "*.m4a", "*.aac"};
 	struct stk_node sound = {-1, 0}, label;
-	struct stk_arg args[4];
-	size_t n = order_args(args, true, false);
-	args[n++] = stk_arg_string("file_root", source);
-	args[n++] = stk_arg_list("file_filters", STK_VALUE_STRINGS, endings, sizeof(endings) / sizeof(*endings));
+	struct stk_arg args[8];
+	const char *globs[MOST_GLOBS];
+	size_t n = order_args(args, true, false), count = 0;
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
+		if (stk_audio_named(all[i]))
+			globs[count++] = all[i];
+	n += tree_args(session, source, globs, count, args + n);
 	enum stk_status status = add(g, "readers.file", &sound, args, n, err);
 	label = (struct stk_node){sound.op, 1};
 	const struct stk_arg decode[] = {stk_arg_bool("downmix", true), stk_arg_float("sample_rate", 16000)};
@@ -389,7 +413,7 @@ static enum stk_status make_graph(struct session *session, const char *source, e
 	session->sounds = kind == GRAPH_TRAIN && holds_sounds(source);
 	session->standard = !session->sounds;
 	if (session->sounds)
-		return build_sound_graph(*out, source, err);
+		return build_sound_graph(*out, session, source, err);
 	return build_train_graph(*out, session, source, kind == GRAPH_VIEW, s, err);
 }
 
@@ -428,13 +452,10 @@ enum stk_status next_batch(struct session *session, struct stk_batch **batch, st
 	return STK_CANCELLED;
 }
 
-bool open_session(struct session *session, const char *command, const char *source, enum graph_kind kind, const struct settings *s)
+static enum stk_status open_pipeline(
+	struct session *session, const char *source, enum graph_kind kind, const struct settings *s, struct stk_error *err)
 {
 	struct stk_graph *graph = NULL;
-	struct stk_error err = {0};
-	if (!open_context(session, command, s) || !source_is_there(command, source))
-		return false;
-	device_of(s->device, &session->device_id);
 	struct progress listing;
 	const bool skips = kind == GRAPH_DECODE_CHECK || kind == GRAPH_BYTES || kind == GRAPH_VIEW;
 	const struct stk_pipeline_config config = {.size = sizeof(config),
@@ -450,14 +471,49 @@ bool open_session(struct session *session, const char *command, const char *sour
 		.interrupted_user = &listing,
 		.on_error = skips ? STK_ON_ERROR_SKIP : STK_ON_ERROR_RAISE,
 		.max_errors = skips ? 1e15 : 0};
-	enum stk_status status = make_graph(session, source, kind, s, &graph, &err);
+	enum stk_status status = make_graph(session, source, kind, s, &graph, err);
 	catch_interrupts();
 	if (status == STK_OK) {
 		progress_begin(&listing, "objects listed", 0, s->quiet || s->json);
-		status = stk_pipeline_create(session->ctx, graph, &config, &session->pipeline, &err);
+		status = stk_pipeline_create(session->ctx, graph, &config, &session->pipeline, err);
 		progress_end(&listing);
 	}
 	stk_graph_destroy(graph);
+	return status;
+}
+
+void drop_operator(struct stk_error *err)
+{
+	const size_t length = strlen(err->message), op = strlen(err->op);
+	if (op && length > op + 2 && !strcmp(err->message + length - op, err->op) && !memcmp(err->message + length - op - 2, "; ", 2))
+		err->message[length - op - 2] = '\0';
+}
+
+/* Returns whether an error is that of a listing of class folders by Loader's rules, and another listing may succeed. */
+static bool is_refusal(const struct session *session, const char *source, const struct stk_error *err)
+{
+	const bool tree = is_tree(source) && !is_pipeline(source) && !session->flat && !session->tars;
+	return tree && !strcmp(err->op, "readers.file") && (err->code == STK_INVALID || !strstr(source, "://"));
+}
+
+bool open_session(struct session *session, const char *command, const char *source, enum graph_kind kind, const struct settings *s)
+{
+	struct stk_error err = {0};
+	if (!open_context(session, command, s) || !source_is_there(command, source))
+		return false;
+	device_of(s->device, &session->device_id);
+	session->source = source;
+	enum stk_status status = open_pipeline(session, source, kind, s, &err);
+	if (status != STK_OK && status != STK_CANCELLED && is_refusal(session, source, &err)) {
+		drop_operator(&err);
+		snprintf(session->refusal, sizeof(session->refusal), "%s", err.message);
+		session->refused = true;
+		err = (struct stk_error){0};
+		status = open_pipeline(session, source, kind, s, &err);
+		if (status == STK_OK && kind != GRAPH_DECODE_CHECK)
+			fail_text(command, "Loader would refuse this folder, which is read without its subfolders here: %s",
+				session->refusal);
+	}
 	if (status == STK_CANCELLED)
 		fail_text(command, "interrupted while %s was listed", source);
 	else if (status != STK_OK)

@@ -19,6 +19,9 @@ struct session {
 	bool flat;              /* true if the source is a folder that contains the images directly */
 	bool tars, labels;      /* tars: the source consists of tars; labels: their samples have labels, in files that end in .cls */
 	size_t skipped;         /* if `flat`: number of the folder's files that are not images */
+	const char *source;     /* the folder, file or URI that the caller named */
+	bool refused;       /* true if Loader refuses the source's class folders; the pipeline then reads them without their subfolders */
+	char refusal[1024]; /* if `refused`: the reason */
 };
 
 /* The variants of the standard graph, by their outputs. */
@@ -29,8 +32,14 @@ enum graph_kind {
 	GRAPH_DECODE_CHECK /* images, decoded completely, in order, reduced to 16 x 16; labels; the files' bytes. Bad samples are skipped and counted */
 };
 
+enum { MOST_GLOBS = 16 };
+/* Sets the globs of the files that Loader reads in class folders. Returns their number. */
+size_t image_globs(const char *globs[MOST_GLOBS]);
+/* Removes the operator's name from the end of a message, for operators that the user did not write. */
+void drop_operator(struct stk_error *err);
+
 /* Makes the pipeline of a JSON file, or the standard pipeline of this kind over another source: a folder of classes, of images or of sounds, an index, tars,
- * a prefix of a bucket's keys, one image or, for GRAPH_BYTES, a text file that lists images. On an error, prints it and returns false. Call close_session in
+ * a prefix of a bucket's keys, one image or, for GRAPH_BYTES, a text file that lists images. Class folders are read by Loader's rules. On an error, prints it and returns false. Call close_session in
  * either case. */
 bool open_session(struct session *session, const char *command, const char *source, enum graph_kind kind, const struct settings *s);
 void close_session(struct session *session);

@@ -51,21 +51,33 @@ static int64_t number_at(const struct stk_batch *batch, int32_t output, int32_t 
 
 enum { LABEL = 1, SHAPE, ANCHOR, WINDOW, COIN }; /* numbers of the standard graph's outputs; output 0 is the image */
 
-/* Writes a caption that names the class and the file. In class folders these are the last two names of the path, and in a folder that holds the images itself
- * there is only the file's name. In tars, where the URI is TAR:OFFSET:FILE, they are the label, if samples have one, and FILE. label: nullable. */
+/* Returns the part of a file's path that names its class and the file: the path below the source's folder, or its last two names if the files are those of an
+ * index. In a folder that holds the images itself there is only the file's name. */
+static const char *name_of_file(const struct session *session, const char *uri)
+{
+	const size_t n = strlen(session->source);
+	const char *slash = strrchr(uri, '/');
+	if (session->flat || !slash)
+		return slash ? slash + 1 : uri;
+	if (n && !strncmp(uri, session->source, n) && (uri[n] == '/' || uri[n - 1] == '/'))
+		return uri + n + strspn(uri + n, "/");
+	while (slash > uri && slash[-1] != '/')
+		slash--;
+	return slash;
+}
+
+/* Writes a caption that names the class and the file. In tars, where the URI is TAR:OFFSET:FILE, these are the label, if samples have one, and FILE. label:
+ * nullable. */
 static void write_name(struct sheet *sheet, int32_t cell, const struct session *session, const char *uri, const int64_t *label)
 {
-	const char *slash = strrchr(uri, '/'), *colon = strrchr(uri, ':');
+	const char *colon = strrchr(uri, ':'), *file = colon ? colon + 1 : uri;
 	char text[256];
-	if (session->tars) {
-		const char *file = colon ? colon + 1 : uri;
-		snprintf(text, sizeof(text), "%" PRId64 "/%s", label ? *label : 0, file);
-		sheet_write(sheet, cell, 0, session->labels && label ? text : file);
+	if (!session->tars) {
+		sheet_write(sheet, cell, 0, name_of_file(session, uri));
 		return;
 	}
-	while (slash && slash > uri && slash[-1] != '/' && !session->flat)
-		slash--; /* the class is the last folder */
-	sheet_write(sheet, cell, 0, slash ? slash + (session->flat ? 1 : 0) : uri);
+	snprintf(text, sizeof(text), "%" PRId64 "/%s", label ? *label : 0, file);
+	sheet_write(sheet, cell, 0, session->labels && label ? text : file);
 }
 
 /* Writes to `text` the image's size, the randomly drawn window as x,y+WIDTHxHEIGHT, and "flip" if it is mirrored. Returns the number of characters. */

@@ -232,6 +232,16 @@ enum stk_status stk__census_no_classes(
 	return stk__fail(err, STK_INVALID, "%s: the folder is empty; it should hold a folder of files for each class", root);
 }
 
+/* Returns whether files with any ending that Loader reads as an image pass the filters. */
+static bool wants_all_images(const struct stk_file_list_options *o)
+{
+	bool all = true;
+	for (size_t i = 0; o->file_filters && i < STK_IMAGE_GLOBS; i++)
+		if (stk__image_ending(stk__image_globs[i] + 2, false))
+			all &= matches_any(stk__image_globs[i], o->file_filters, o->filter_count, o->case_sensitive);
+	return all;
+}
+
 static enum stk_status say_no_files(
 	const struct stk_list_census *c, const struct stk_file_list *l, const struct stk_file_list_options *o, struct stk_error *err)
 {
@@ -251,7 +261,7 @@ static enum stk_status say_no_files(
 		return stk__fail(err, STK_INVALID, "%s: its %lld class folder%s %s empty", root, classes, plural(classes),
 			classes == 1 ? "is" : "are");
 	return stk__fail(err, STK_INVALID, "%s: no file in its %lld class folder%s matches %s; endings seen: %s%s", root, classes,
-		plural(classes), o->file_filters ? "file_filters" : "an image's ending", endings, advise_kind(c, wanted));
+		plural(classes), wants_all_images(o) ? "an image's ending" : "file_filters", endings, advise_kind(c, wanted));
 }
 
 /* Writes a description of the files and folders that are not samples to l->skipped_text, and adds their number to l->skipped. loose: number of files

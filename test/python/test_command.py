@@ -19,7 +19,7 @@ from PIL import Image
 from sound_files import pcm16
 from stoker import Loader, Pipeline, fn
 from stoker import _files as stoker_files
-from stoker.errors import InvalidArgumentError
+from stoker.errors import CorruptError, InvalidArgumentError
 from stoker.loader.sources._files import IMAGE_ENDINGS
 from support import SEED, hostile_jpeg, run_script, tar_of
 
@@ -351,8 +351,12 @@ def test_inspect_counts(folder, tmp_path):
     assert "; 2 FIFOs, sockets or devices with the name of a file to read\n" in stoker("inspect", tmp_path).stdout
 
 
-def test_a_folder_of_a_fifo_says_so(tmp_path):
+def test_a_folder_without_images_says_so(tmp_path):
     (tmp_path / "class").mkdir()
+    (tmp_path / "class" / "a.txt").touch()
+    said = stoker("inspect", tmp_path, code=1).stderr
+    assert f"{tmp_path}: no file in its 1 class folder matches an image's ending; endings seen: .txt (1)" in said
+    (tmp_path / "class" / "a.txt").unlink()
     os.mkfifo(tmp_path / "class" / "a.jpg")
     assert f"{tmp_path}: its 1 class folder holds no images but 1 FIFO, socket or device" in stoker("inspect", tmp_path, code=1).stderr
 
@@ -383,20 +387,50 @@ def test_inspect_says_what_loader_refuses(folder, tmp_path):
         (tmp_path / "set" / path).rmdir()
     (tmp_path / "set" / "d" / "loop").unlink()
     facts = json.loads(stoker("inspect", tmp_path / "set", "--json").stdout)
-    assert (facts["files"], facts["loader_files"], facts["loader_problems"]) == (3, 4, [])
+    assert (facts["files"], facts["loader_files"], facts["loader_problems"]) == (4, 4, [])
     stoker("index", tmp_path / "set", "-o", tmp_path / "i")
     assert json.loads(stoker("inspect", tmp_path / "i", "--json").stdout)["loader_files"] == 4
     assert "Loader " not in stoker("inspect", folder).stdout
 
 
+def test_nested_folders_are_read_as_loader_reads_them(folder, tmp_path):
+    """All commands read the files below a class folder, and only those with the endings that Loader reads. So inspect names a bad file there."""
+    image, set = (folder / "class0" / "00.jpg").read_bytes(), tmp_path / "set"
+    for path in ("a/0.jpg", "a/s/1.jpg", "b/x/y/2.jpg", "c/3.jpg"):
+        (set / path).parent.mkdir(parents=True, exist_ok=True)
+        (set / path).write_bytes(image)
+    (set / "a" / "no.pnm").write_bytes(b"P6 garbage")
+    loader = Loader(set, batch_size=4)
+    assert len(loader) == 1
+    facts = json.loads(stoker("inspect", set, "--json").stdout)
+    assert (facts["good"], facts["loader_files"], facts["bad"], facts["by_class"]) == (4, 4, [], {"a": 2, "b": 1, "c": 1})
+    assert json.loads(stoker("run", set, "-b", "1", "--json").stdout)["samples"] == 4
+    drawn = json.loads(stoker("view", set, "-o", tmp_path / "v.png", "-b", "4", "--json").stdout)["samples"]
+    assert {Path(sample["uri"]).relative_to(set).as_posix() for sample in drawn} == {"a/0.jpg", "a/s/1.jpg", "b/x/y/2.jpg", "c/3.jpg"}
+    (set / "a" / "s" / "bad.jpg").write_bytes(b"garbage")
+    facts = json.loads(stoker("inspect", set, "--json", code=1).stdout)
+    assert (facts["good"], facts["files"], [Path(b["uri"]).name for b in facts["bad"]]) == (4, 5, ["bad.jpg"])
+    with pytest.raises(CorruptError):
+        list(Loader(set, batch_size=5))
+    (set / "a" / "s" / "bad.jpg").unlink()
+    (set / "empty").mkdir()  # Loader refuses this; other readers do not
+    done = stoker("run", set)
+    sounds = tmp_path / "sounds"
+    for path in ("a/0.wav", "a/s/1.WAV", "b/x/2.wav"):
+        (sounds / path).parent.mkdir(parents=True, exist_ok=True)
+        (sounds / path).write_bytes(pcm16(np.random.default_rng(SEED), 8000))
+    assert json.loads(stoker("run", sounds, "-b", "1", "--json").stdout)["samples"] == 3
+    assert f"Loader would refuse this folder, which is read without its subfolders here: {set}/empty: a class folder" in done.stderr
+
+
 def test_inspect_and_loader_take_the_same_endings(folder, tmp_path):
-    """`stoker inspect` and Loader both use ImageFolder's list of endings. readers.file takes more."""
+    """`stoker inspect` and Loader both use ImageFolder's list of endings."""
     (tmp_path / "a").mkdir()
     for ending in ("jpg", "JPEG", "png", "ppm", "bmp", "pgm", "tif", "tiff", "webp", "pbm", "pnm", "gif", "txt", "jp2"):
         (tmp_path / "a" / f"1.{ending}").write_bytes((folder / "class0" / "00.jpg").read_bytes())
     facts = json.loads(stoker("inspect", tmp_path, "--json").stdout)
-    assert facts["loader_files"] == len(Loader(tmp_path, batch_size=1)) == len(IMAGE_ENDINGS) == facts["files"] - 2
-    assert "  Loader        reads 9 files, by ImageFolder's rules, and skips 5 files" in stoker("inspect", tmp_path).stdout
+    assert facts["loader_files"] == len(Loader(tmp_path, batch_size=1)) == len(IMAGE_ENDINGS) == facts["files"]
+    assert "  skipped       5 files" in stoker("inspect", tmp_path).stdout
 
 
 def test_names_that_are_no_utf8(folder, tmp_path):
