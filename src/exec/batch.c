@@ -422,7 +422,7 @@ enum stk_status stk_batch_copy(struct stk_batch *b, int32_t output, int32_t i, v
 		return stk__fail(err, STK_INVALID, "%zu bytes are given for a copy of %zu", size, bytes);
 	const void *from = i < 0 ? l->data : l->samples[i].data;
 	if (l->device_id >= 0)
-		return stk__block_download(b->blocks[b->values[output]], to, (stk_gpu_ptr)(uintptr_t)from, bytes, err);
+		return stk__block_download(b->blocks[b->values[output]], &(struct stk_block_copy){to, from, bytes}, 1, err);
 	memcpy(to, from, bytes);
 	return STK_OK;
 }
@@ -452,16 +452,32 @@ static struct stk_tensor *allocate_copy(const struct stk_tensor_list *l, int32_t
 	return samples;
 }
 
+/* Copies samples from the GPU, for whose readers this thread waits only once. */
+static enum stk_status download_samples(
+	struct stk_batch *b, int32_t output, int32_t first, const struct stk_tensor_list *to, struct stk_error *err)
+{
+	const struct stk_tensor *from = stk_batch_output(b, output)->samples + first;
+	struct stk_block_copy *copies = stk__alloc((size_t)to->count * sizeof *copies);
+	if (!copies)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for a copy of output %d", output);
+	for (int32_t i = 0; i < to->count; i++)
+		copies[i] = (struct stk_block_copy){to->samples[i].data, from[i].data, (size_t)stk_desc_bytes(&from[i].desc)};
+	const enum stk_status s = stk__block_download(b->blocks[b->values[output]], copies, to->count, err);
+	stk__free(copies);
+	return s;
+}
+
 static enum stk_status copy_samples(
 	struct stk_batch *b, int32_t output, int32_t first, bool whole, const struct stk_tensor_list *to, struct stk_error *err)
 {
 	const struct stk_tensor_list *l = stk_batch_output(b, output);
 	if (whole && l->dense)
 		return stk_batch_copy(b, output, -1, to->data, (size_t)stk_desc_bytes(&l->desc) * (size_t)l->count, err);
-	enum stk_status s = STK_OK;
-	for (int32_t i = 0; i < to->count && s == STK_OK; i++)
-		s = stk_batch_copy(b, output, first + i, to->samples[i].data, (size_t)stk_desc_bytes(&to->samples[i].desc), err);
-	return s;
+	if (l->device_id >= 0 && to->count > 0)
+		return download_samples(b, output, first, to, err);
+	for (int32_t i = 0; i < to->count; i++)
+		memcpy(to->samples[i].data, l->samples[first + i].data, (size_t)stk_desc_bytes(&to->samples[i].desc));
+	return STK_OK;
 }
 
 enum stk_status stk_batch_to_host(struct stk_batch *b, int32_t output, int32_t i, struct stk_batch **out, struct stk_error *err)

@@ -18,7 +18,7 @@ size_t stk__whole_lines(size_t bytes)
 
 /* ---- the consumer's streams ---- */
 
-bool stk__uses_add(struct stk_uses *u, stk_gpu_stream stream)
+int32_t stk__uses_add(struct stk_uses *u, stk_gpu_stream stream)
 {
 	/* Handles 0 and 1 mean the default stream; 2 means the default stream of the calling thread, and events are recorded on other threads, for which it would be
 	 * another stream. The default stream waits for these streams of all threads. */
@@ -26,11 +26,11 @@ bool stk__uses_add(struct stk_uses *u, stk_gpu_stream stream)
 		stream = NULL;
 	for (int32_t i = 0; i < u->n_uses; i++)
 		if (u->uses[i].stream == stream)
-			return true;
+			return i;
 	if (u->n_uses == STK_SLOT_STREAMS)
-		return false;
-	u->uses[u->n_uses++].stream = stream;
-	return true;
+		return -1;
+	u->uses[u->n_uses].stream = stream;
+	return u->n_uses++;
 }
 
 /* Records *event on the stream, and first creates it if it is NULL. If the event cannot be created, waits for the stream instead. Returns false if the event

@@ -36,8 +36,8 @@ struct stk_uses {
 	bool unrecorded;         /* an event could not be recorded: the next writer waits for all work on the device */
 };
 
-/* Adds a stream that reads the memory. Returns false if STK_SLOT_STREAMS other streams are recorded already. */
-bool stk__uses_add(struct stk_uses *u, stk_gpu_stream stream);
+/* Adds a stream that reads the memory. Returns its index in u->uses, or -1 if STK_SLOT_STREAMS other streams are recorded already. */
+int32_t stk__uses_add(struct stk_uses *u, stk_gpu_stream stream);
 /* Records an event on each stream in use, for which the next writer then waits, and marks the streams as no longer in use. Returns false, and does nothing, if
  * one of the streams is being captured into a CUDA graph, since the graph must not contain the event: try again later. If an event cannot be created, waits for
  * its stream instead; if it cannot be recorded, sets u->unrecorded. If the device cannot be used (a forked child, a lost device), does nothing and returns true. */
@@ -79,6 +79,7 @@ struct stk_block {
 	_Atomic int32_t holds;
 	size_t kept_bytes;    /* number of bytes counted in the ring's kept_memory; valid if the block belongs to its holders */
 	struct stk_uses uses; /* valid if the block belongs to no slot; otherwise `uses` of the slot is valid */
+	uint32_t slot_uses;   /* bit i: the stream with index i in the slot's `uses` reads this block; 0 before the slot is delivered */
 };
 
 /* The source of the memory of a ring's blocks. */

@@ -187,9 +187,11 @@ enum stk_status stk__block_use_stream(struct stk_block *b, stk_gpu_stream stream
 	if (!r->source.dev)
 		return STK_OK;
 	pthread_mutex_lock(&r->lock);
-	bool added = stk__uses_add(b->slot ? &b->slot->uses : &b->uses, stream);
+	const int32_t at = stk__uses_add(b->slot ? &b->slot->uses : &b->uses, stream);
+	if (b->slot && at >= 0)
+		b->slot_uses |= UINT32_C(1) << at;
 	pthread_mutex_unlock(&r->lock);
-	return added ? STK_OK
-		     : stk__fail(err, STK_LIMIT, "a batch is read on more than %d streams; make the others wait for one of these",
-			       STK_SLOT_STREAMS);
+	return at >= 0 ? STK_OK
+		       : stk__fail(err, STK_LIMIT, "a batch is read on more than %d streams; make the others wait for one of these",
+				 STK_SLOT_STREAMS);
 }

@@ -91,7 +91,8 @@ static void keep_block(struct stk_ring *r, struct stk_slot *s, int32_t v, const 
 	struct stk_block *b = s->values[v].block;
 	size_t bytes = stk__block_bytes(b);
 	for (int32_t i = 0; i < uses->n_uses; i++)
-		stk__uses_add(&b->uses, uses->uses[i].stream);
+		if (b->slot_uses >> i & 1)
+			stk__uses_add(&b->uses, uses->uses[i].stream);
 	b->slot = NULL;
 	b->kept_bytes = bytes;
 	s->values[v].block = NULL;

@@ -93,6 +93,7 @@ static bool complete(struct stk_slot *s)
 			val->block = make_block(r, v);
 		if (val->block) {
 			val->block->slot = s;
+			val->block->slot_uses = 0;
 			atomic_store(&val->block->holds, 1);
 		}
 		ok &= val->block != NULL;
@@ -219,44 +220,57 @@ enum stk_status stk__slot_is_written(struct stk_slot *s, bool *done, struct stk_
 	return status;
 }
 
-/* Makes the ring's stream wait for the work that is queued on a stream of the consumer. Does nothing if that stream is being captured into a CUDA graph, since
- * the graph must not contain the event. */
-static enum stk_status wait_for_consumer(struct stk_ring *r, stk_gpu_stream stream, struct stk_error *err)
+/* Waits on this thread for the work that is queued on a stream of the consumer. Does nothing if that stream is being captured into a CUDA graph, since the
+ * graph must not contain the event. */
+static enum stk_status wait_for_consumer(struct stk_gpu_device *dev, stk_gpu_stream stream, struct stk_error *err)
 {
 	stk_gpu_event event;
-	if (stk__gpu_stream_captures(r->source.dev, stream))
+	if (stk__gpu_stream_captures(dev, stream))
 		return STK_OK;
-	enum stk_status s = stk__gpu_event_create(r->source.dev, false, &event, err);
+	enum stk_status s = stk__gpu_event_create(dev, false, &event, err);
 	if (s)
 		return s;
-	if (stk__gpu_event_record(r->source.dev, event, stream, NULL)) /* the user has destroyed the stream, whose work may still run */
-		s = stk__gpu_sync(r->source.dev, err);
-	else
-		s = stk__gpu_stream_wait(r->source.dev, r->stream, event, err);
-	stk__gpu_event_destroy(r->source.dev, event);
+	if (!stk__gpu_event_record(dev, event, stream, NULL))
+		s = stk__gpu_event_sync(dev, event, err);
+	else /* the user has destroyed the stream, whose work may still run */
+		s = stk__gpu_sync(dev, err);
+	stk__gpu_event_destroy(dev, event);
 	return s;
 }
 
-enum stk_status stk__block_download(struct stk_block *b, void *to, stk_gpu_ptr from, size_t size, struct stk_error *err)
+/* Waits until the recorded streams of the consumer have done what is queued on them now. */
+static enum stk_status wait_for_consumers(struct stk_block *b, struct stk_error *err)
 {
 	struct stk_ring *r = b->ring;
 	pthread_mutex_lock(&r->lock);
 	const struct stk_uses uses = b->slot ? b->slot->uses : b->uses;
+	const uint32_t reading = b->slot ? b->slot_uses : UINT32_MAX;
 	pthread_mutex_unlock(&r->lock);
+	enum stk_status s = STK_OK;
+	for (int32_t i = 0; i < uses.n_uses && !s; i++)
+		if (reading >> i & 1)
+			s = wait_for_consumer(r->source.dev, uses.uses[i].stream, err);
+	return s;
+}
+
+enum stk_status stk__block_download(struct stk_block *b, const struct stk_block_copy *copies, int32_t n, struct stk_error *err)
+{
+	struct stk_ring *r = b->ring;
 	enum stk_status s = stk__gpu_enter(r->source.dev, err);
 	if (s)
 		return s;
-	if (stk__gpu_is_memory(
-		    r->source.dev, to)) /* a copy there would have to wait for the user's work on that memory, which is not known */
-		s = stk__fail(err, STK_INVALID, "the address lies in the memory of a GPU, and this copies to host memory");
-	for (int32_t i = 0; i < uses.n_uses && !s; i++)
-		s = wait_for_consumer(r, uses.uses[i].stream, err);
+	for (int32_t i = 0; i < n && !s; i++)
+		if (stk__gpu_is_memory(r->source.dev,
+			    copies[i].to)) /* a copy there would have to wait for the user's work on that memory, which is not known */
+			s = stk__fail(err, STK_INVALID, "the address lies in the memory of a GPU, and this copies to host memory");
+	/* This thread waits, and not the ring's stream, on which the copies of other threads are queued too. */
 	if (!s)
-		s = stk__gpu_download(r->source.dev, r->stream, to, from, size, err);
-	if (!s)
-		s = stk__gpu_stream_sync(r->source.dev, r->stream, err);
+		s = wait_for_consumers(b, err);
+	for (int32_t i = 0; i < n && !s; i++)
+		s = stk__gpu_download(r->source.dev, r->stream, copies[i].to, (stk_gpu_ptr)(uintptr_t)copies[i].from, copies[i].size, err);
+	const enum stk_status ended = stk__gpu_stream_sync(r->source.dev, r->stream, s ? NULL : err);
 	stk__gpu_leave(r->source.dev);
-	return s;
+	return s ? s : ended;
 }
 
 /* ---- placing samples ---- */

@@ -179,9 +179,15 @@ void stk__block_drop(struct stk_block *block);
 void stk__face_release(struct stk_face *face, struct stk_block *const *blocks, int32_t n, bool whole);
 /* Records that the consumer reads the block on this stream. */
 STK_MUST_USE enum stk_status stk__block_use_stream(struct stk_block *block, stk_gpu_stream stream, struct stk_error *err);
-/* Copies `size` bytes of the block from the GPU to host memory, after the work that is queued on the recorded streams, which may write the block. Waits until
- * the copy is done. STK_INVALID: `to` is not in host memory. */
-STK_MUST_USE enum stk_status stk__block_download(struct stk_block *block, void *to, stk_gpu_ptr from, size_t size, struct stk_error *err);
+struct stk_block_copy {
+	void *to;
+	const void *from; /* an address on the GPU */
+	size_t size;
+};
+/* Copies n pieces of the block from the GPU to host memory, after the work that is queued on the streams that were recorded for this block, which may write it.
+ * Waits until the copies are done. STK_INVALID: a target is not in host memory. */
+STK_MUST_USE enum stk_status stk__block_download(
+	struct stk_block *block, const struct stk_block_copy *copies, int32_t n, struct stk_error *err);
 
 /* ---- writing ---- */
 

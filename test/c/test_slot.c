@@ -30,7 +30,7 @@ static void write_sample(struct stk_gpu_device *dev, const struct stk_tensor *t,
 static void check_samples(struct stk_gpu_device *dev, struct stk_slot *s, const void *dense, size_t bytes, int32_t n)
 {
 	uint8_t *got = malloc(bytes * (size_t)n);
-	if (dev && stk__block_download(s->values[0].block, got, (stk_gpu_ptr)(uintptr_t)dense, bytes * (size_t)n, &err))
+	if (dev && stk__block_download(s->values[0].block, &(struct stk_block_copy){got, dense, bytes * (size_t)n}, 1, &err))
 		fail_msg("seed %llu: %s", (unsigned long long)test_seed(), err.message);
 	if (!dev)
 		memcpy(got, dense, bytes * (size_t)n);
@@ -250,7 +250,7 @@ static void default_streams_are_one(void)
 {
 	struct stk_uses u = {0};
 	for (uintptr_t number = 0; number < 3; number++)
-		assert_true(stk__uses_add(&u, (stk_gpu_stream)number));
+		assert_int_equal(stk__uses_add(&u, (stk_gpu_stream)number), 0);
 	assert_int_equal(u.n_uses, 1);
 	assert_null(u.uses[0].stream);
 }

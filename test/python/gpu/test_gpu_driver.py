@@ -270,3 +270,57 @@ def test_no_wait_for_a_host_function(emulator: None) -> None:
     although it drops more memory than is kept."""
     done = run_script(DROPS, STOKER_EMULATED_CUDA="async memory=8G fail=cuMemFree:0")
     assert done.stdout == "fine True\n", done.stdout + done.stderr
+
+
+OTHERS = """
+import ctypes
+import threading
+import numpy as np
+from stoker import Pipeline, fn
+cuda, context, stream = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), ctypes.c_void_p()
+assert not cuda.cuInit(0) and not cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) and not cuda.cuCtxPushCurrent_v2(context)
+assert not cuda.cuStreamCreateWithPriority(ctypes.byref(stream), 1, 0)
+pipe = Pipeline(2, 2, 0, 1, prefetch_queue_depth=1)
+with pipe:
+    small = fn.external_source(source=lambda: [np.full(2, 7, np.uint8)] * 2)
+    large = fn.external_source(source=lambda: [np.full(1 << 21, 9, np.uint8)] * 2)
+    pipe.set_outputs(small.gpu(), large.gpu())
+done = threading.Event()
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+def function(_):
+    done.wait()
+small, large = pipe.run()
+large.use_stream(stream)
+assert not cuda.cuLaunchHostFunc(stream, function, None)
+print(np.array(small.as_cpu().as_tensor()).tolist())
+done.set()
+print(np.array(large.as_cpu().as_tensor()).max())
+"""
+
+
+def test_a_copy_waits_only_for_its_own_readers(emulator: None) -> None:
+    done = run_script(OTHERS, STOKER_EMULATED_CUDA="async")
+    assert done.stdout == "[[7, 7], [7, 7]]\n9\n", done.stdout + done.stderr
+
+
+RAGGED = """
+import ctypes
+import numpy as np
+from stoker import Pipeline, fn
+cuda, context, stream = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), ctypes.c_void_p()
+assert not cuda.cuInit(0) and not cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) and not cuda.cuCtxPushCurrent_v2(context)
+assert not cuda.cuStreamCreateWithPriority(ctypes.byref(stream), 1, 0)
+pipe = Pipeline(8, 2, 0, 1, prefetch_queue_depth=1, max_batches=2)
+with pipe:
+    pipe.set_outputs(fn.external_source(source=lambda: [np.full(n + 1, n, np.uint8) for n in range(8)]).gpu())
+held = [pipe.run()[0], pipe.run()[0]]  # all that the pipeline may make, so that it rests
+held[1].use_stream(stream)
+before = cuda.emulated_calls()
+copy = held[1].as_cpu()
+print(cuda.emulated_calls() - before, [np.asarray(t).tolist() for t in copy] == [[n] * (n + 1) for n in range(8)])
+"""
+
+
+def test_a_copy_of_different_samples_waits_once(emulator: None) -> None:
+    done = run_script(RAGGED, STOKER_EMULATED_CUDA="async fail=cuEventCreate:0")
+    assert done.stdout == "1 True\n", done.stdout + done.stderr
