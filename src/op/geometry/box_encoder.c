@@ -66,33 +66,34 @@ static float iou(const float *a, const float *b)
 }
 
 /* Sets matched[k] to the index of the box that has the largest IoU with anchor k, if that is above a->criteria, otherwise to -1. Then each box also gets its
- * best anchor, whatever their IoU; if several boxes have the same best anchor, the last box gets it. */
+ * best anchor, whatever their IoU; if several boxes have the same best anchor, the last box gets it. Of equal IoUs the last one counts, as in DALI: a box
+ * inside several anchors of one size has the same IoU with each of them. */
 static void match(const struct box_encoder *a, const float *boxes, int64_t n_boxes, int32_t *matched, float *best)
 {
 	int32_t n = a->anchors.count / 4;
 	for (int32_t k = 0; k < n; k++) {
 		matched[k] = -1;
-		best[k] = a->criteria;
+		best[k] = 0;
 	}
 	for (int64_t i = 0; i < n_boxes; i++)
 		for (int32_t k = 0; k < n; k++) {
 			float of = iou(boxes + 4 * i, a->anchors.v + 4 * (ptrdiff_t)k);
-			if (of > best[k]) {
+			if (of > a->criteria && of >= best[k]) {
 				best[k] = of;
 				matched[k] = (int32_t)i;
 			}
 		}
 	for (int64_t i = 0; i < n_boxes; i++) {
-		int32_t first = 0;
+		int32_t anchor = 0;
 		float most = -1;
 		for (int32_t k = 0; k < n; k++) {
 			float of = iou(boxes + 4 * i, a->anchors.v + 4 * (ptrdiff_t)k);
-			if (of > most) {
+			if (of >= most) {
 				most = of;
-				first = k;
+				anchor = k;
 			}
 		}
-		matched[first] = (int32_t)i;
+		matched[anchor] = (int32_t)i;
 	}
 }
 

@@ -29,6 +29,14 @@ def box_encoder() -> Iterator[Case]:
         normal = {"scale": 300.0, "means": [0.1, 0.2, 0.3, 0.4], "stds": [0.5, 0.6, 0.7, 0.8]}
         yield Case("box_encoder", [boxes, labels], {"anchors": anchors, "criteria": criteria, "offset": True}, bound=1e-4)
         yield Case("box_encoder", [boxes, labels], {"anchors": anchors, "criteria": criteria, "offset": True, **normal}, bound=1e-4)
+    # Boxes and anchors on a coarse grid have equal IoUs often: with several anchors, and several boxes with one anchor. The last box touches no anchor.
+    low = [rng.integers(0, 6, (n, 2)) for n in (6, 1, 40)]
+    coarse = Batch([np.concatenate([np.hstack([l, l + rng.integers(1, 5, l.shape)]) / 8, [[5, 5, 6, 6]]]).astype(np.float32) for l in low])
+    numbers = Batch([np.arange(1, len(b) + 1, dtype=np.int32) for b in coarse.samples])
+    tiles = [v / 8 for y in range(6) for x in range(6) for size in (2, 4) for v in (x, y, x + size, y + size)]
+    for criteria in (0.5, 0.25):
+        title = f"box_encoder(boxes with equal IoUs, criteria={criteria})"
+        yield Case("box_encoder", [coarse, numbers], {"anchors": tiles, "criteria": criteria}, title=title)
     columns = Batch([l[:, None] for l in labels.samples])
     yield Case("box_encoder", [boxes, columns], {"anchors": anchors})
     for bad in ({"anchors": anchors[:5]}, {"criteria": 2.0}, {"means": [0.0, 1]}, {"stds": [0.0, 1, 1, 1], "offset": True}):
