@@ -113,6 +113,11 @@ STK_API STK_MUST_USE enum stk_status stk_pipeline_next(struct stk_pipeline *p, s
 STK_API STK_MUST_USE enum stk_status stk_pipeline_next_within(
 	struct stk_pipeline *p, int64_t ms, struct stk_batch **out, struct stk_error *err);
 
+/* Describes the batch that failed in the last call of stk_pipeline_next or stk_pipeline_next_within, and whose place in the epoch that error took: its epoch,
+ * the number of samples that it was to have, and whether it was the epoch's last batch. Returns false, and sets nothing, if that call did not take a failed
+ * batch: it succeeded, or the next call waits for the same batch, as after STK_TIMEOUT. */
+STK_API bool stk_pipeline_failed_batch(const struct stk_pipeline *p, int64_t *epoch, int32_t *planned, bool *is_last);
+
 /* Undoes the last delivery: the position is again the one before `batch`, and the next call delivers it once more. For bindings in which an exception can
  * arise after a batch was taken and before the user has it. The pipeline keeps its own reference to the batch, whose bytes must not have been changed. Bad
  * samples of the batch remain reported. STK_STATE: it is not the batch that was delivered last, or was put back already; or see stk_pipeline_start. */

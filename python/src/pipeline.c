@@ -207,10 +207,12 @@ static PyObject *pipeline_next(PyObject *object, PyObject *args)
 		PyErr_SetString(PyExc_ValueError, "the timeout is nan: it takes seconds, or a negative number for none");
 		return NULL;
 	}
+	self->failed.any = false;
 	if (!pipeline_enter(self))
 		return NULL;
 	let_go(self);
 	status = wait_batch(self, seconds < 0 || seconds > MOST_SECONDS ? -1 : (int64_t)(seconds * 1000), &batch, &err);
+	self->failed.any = stk_pipeline_failed_batch(self->p, &self->failed.epoch, &self->failed.planned, &self->failed.is_last);
 	if (PyErr_Occurred() || core_context_drain(self->context) < 0) {
 		if (batch)
 			(void)!stk_pipeline_put_back(self->p, batch, NULL); /* cannot fail for the batch that was just taken */
@@ -255,6 +257,16 @@ static PyObject *pipeline_held(PyObject *object, void *unused)
 
 	(void)unused;
 	return Py_NewRef(self->held ? self->held : Py_None);
+}
+
+static PyObject *pipeline_failed(PyObject *object, void *unused)
+{
+	const struct pipeline_object *self = (struct pipeline_object *)object;
+
+	(void)unused;
+	if (!self->failed.any)
+		return Py_NewRef(Py_None);
+	return Py_BuildValue("LiO", (long long)self->failed.epoch, (int)self->failed.planned, self->failed.is_last ? Py_True : Py_False);
 }
 
 static int pipeline_set_held(PyObject *object, PyObject *value, void *unused)
@@ -308,6 +320,7 @@ CORE_LOCKED_METHOD(pipeline_next)
 CORE_LOCKED_METHOD(pipeline_put_back)
 CORE_LOCKED_GET(pipeline_held)
 CORE_LOCKED_SET(pipeline_set_held)
+CORE_LOCKED_GET(pipeline_failed)
 CORE_LOCKED_METHOD(pipeline_skip_epoch)
 CORE_LOCKED_METHOD(pipeline_cancel)
 CORE_LOCKED_METHOD(pipeline_interrupt)
@@ -363,6 +376,8 @@ static PyMethodDef pipeline_methods[] = {
 static PyGetSetDef pipeline_getset[] = {
 	{"held", CORE_LOCKED(pipeline_held), CORE_LOCKED(pipeline_set_held),
 		"The Batch that put_back() returns to the pipeline; None: none.", NULL},
+	{"failed", CORE_LOCKED(pipeline_failed), NULL,
+		"(epoch, planned, is_last) of the batch whose error the last next() raised; None: it raised none of a batch.", NULL},
 	{NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -8,8 +8,13 @@
 struct pipeline_object {
 	PyObject ob_base;
 	PyObject *context;
-	PyObject *held;         /* the Batch that put_back() returns to the pipeline; NULL: none */
-	unsigned long taker;    /* the thread that took `held` */
+	PyObject *held;      /* the Batch that put_back() returns to the pipeline; NULL: none */
+	unsigned long taker; /* the thread that took `held` */
+	struct {
+		int64_t epoch;
+		int32_t planned;
+		bool is_last, any; /* any: whether the last next() raised the error of a batch, which these fields describe */
+	} failed;
 	struct stk_pipeline *p; /* NULL after close */
 	pid_t pid;
 	bool busy;        /* a call is inside the library without the GIL; guarded by the GIL */

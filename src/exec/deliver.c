@@ -22,6 +22,12 @@ struct stk_delivery {
 		bool end_pending;
 	} put_back;
 	struct {
+		bool any; /* whether the last call that could take a batch took one that had failed */
+		int64_t epoch;
+		int32_t planned;
+		bool is_last;
+	} failed;
+	struct {
 		int64_t epoch, count;
 	} errors; /* count: number of bad samples in the batches of `epoch` that were delivered so far */
 };
@@ -258,6 +264,10 @@ static enum stk_status take_record(struct stk_pipeline *p, struct stk_record *r,
 	stk__surveyed_delivered(p, r);
 	if (s == STK_OK)
 		s = hand_over(p, r, out, err);
+	p->parts.delivery->failed.any = s && !ended;
+	p->parts.delivery->failed.epoch = r->at.epoch;
+	p->parts.delivery->failed.planned = r->at.count;
+	p->parts.delivery->failed.is_last = r->at.last;
 	stk__record_return(r);
 	pthread_mutex_lock(&p->lock);
 	stk__record_reset(r);
@@ -330,6 +340,16 @@ static struct stk_batch *take_put_back(struct stk_pipeline *p)
 	return batch;
 }
 
+bool stk_pipeline_failed_batch(const struct stk_pipeline *p, int64_t *epoch, int32_t *planned, bool *is_last)
+{
+	if (!p || !epoch || !planned || !is_last || !p->parts.delivery->failed.any)
+		return false;
+	*epoch = p->parts.delivery->failed.epoch;
+	*planned = p->parts.delivery->failed.planned;
+	*is_last = p->parts.delivery->failed.is_last;
+	return true;
+}
+
 enum stk_status stk_pipeline_put_back(struct stk_pipeline *p, struct stk_batch *batch, struct stk_error *err)
 {
 	if (STK_NEED(err, p, batch))
@@ -358,8 +378,10 @@ enum stk_status stk_pipeline_next_within(struct stk_pipeline *p, int64_t ms, str
 		return STK_INVALID;
 	struct stk_record *r = NULL;
 	char notice[512];
-	if (out)
+	if (out) {
 		*out = NULL;
+		p->parts.delivery->failed.any = false;
+	}
 	enum stk_status s = stk_pipeline_start(p, err);
 	if (s)
 		return s;

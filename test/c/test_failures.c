@@ -49,10 +49,19 @@ static void test_raise_names_the_sample_and_goes_on(void **state)
 	do {
 		struct stk_batch *b = NULL;
 		struct stk_error err = {0};
+		int64_t epoch = -1;
+		int32_t planned = -1;
+		bool is_last = false;
 		s = stk_pipeline_next(p, &b, &err);
 		batches += s == STK_OK;
+		const int taken = batches + errors;
+		assert_int_equal(stk_pipeline_failed_batch(p, &epoch, &planned, &is_last), s != STK_OK && s != STK_END);
+		assert_false(stk_pipeline_failed_batch(p, NULL, &planned, &is_last));
 		if (s != STK_OK && s != STK_END) {
 			errors++;
+			assert_int_equal(epoch, 0);
+			assert_int_equal(planned, 8);
+			assert_int_equal(is_last, taken + 1 == FILES / 8);
 			assert_int_equal(s, STK_CORRUPT);
 			assert_non_null(strstr(err.message, "00013.jpg"));
 			assert_non_null(strstr(err.message, "hello"));

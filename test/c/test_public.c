@@ -344,6 +344,8 @@ static void test_pipelines(void **state)
 	VALUE(stk_pipeline_class_name(p, NULL, INT64_MIN), NULL);
 	VALUE(stk_pipeline_reader_skipped(NULL, NULL, &skipped), 0);
 	VALUE(stk_pipeline_reader_skipped(p, NULL, NULL), 0);
+	VALUE(stk_pipeline_failed_batch(NULL, NULL, NULL, NULL), false);
+	VALUE(stk_pipeline_failed_batch(p, NULL, NULL, NULL), false);
 	VALUE(stk_pipeline_bad_samples(NULL), 0);
 	VALUE(stk_pipeline_bad_sample(NULL, 0, &err), false);
 	VALUE(stk_pipeline_bad_sample(p, INT64_MAX, NULL), false);
