@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from stoker import _core
 from stoker._at_exit import end_loop, wait_for_loop
@@ -19,23 +19,35 @@ from stoker._where import log
 from stoker.errors import CancelledError, CorruptError, NoDataError, StateError, StokerError, from_status
 
 
+class Failed(NamedTuple):
+    """A batch that failed. It counts as taken: the next call takes the one after it."""
+
+    epoch: int
+    planned: int  # number of samples that the batch was to have
+    is_last: bool
+
+
 class Session:
     """Delivers batches to Pipeline.run, the iterators and Loader.
 
-    step: number of batches delivered in this epoch, since it began or was restored. last: True after the epoch's last batch, until the end of the epoch was
-    reported. before: a function that take() calls before each batch; if it raises StopIteration, the epoch ends. check: a function that is called with the
-    first batch. holds: whether `core.held` keeps each batch until its taker sets it to None, so that put_back() can return the batch to the pipeline.
-    extra_state: an iterator's method that returns entries for save() to add to the pipeline's state. restored: the state from which this run continues.
+    step: number of batches taken in this epoch, since it began or was restored, including those that failed. last: True after the epoch's last batch, until the
+    end of the epoch was reported. failed: the batch whose error the last call of take() raised; None: it raised none of a batch. ends: number of ends of epochs
+    that sources or `before` have reported. before: a function that take() calls before each batch; if it raises StopIteration, the epoch ends. check: a
+    function that is called with the first batch. holds: whether `core.held` keeps each batch until its taker sets it to None, so that put_back() can return
+    the batch to the pipeline. extra_state: an iterator's method that returns entries for save() to add to the pipeline's state. restored: the state from which
+    this run continues.
     """
 
     def __init__(self, core: _core.Pipeline, sources: Sequence[UserSource], timeout: float | None, first_epoch: int = 0) -> None:
         self.core = core
         self.step = 0
         self.last = False
+        self.failed: Failed | None = None
+        self.ends = 0
         self.before: Callable[[], None] | None = None
         self.check: Callable[[_core.Batch], None] | None = None
         self.holds = False
-        self._before = (0, 0, False)  # _earlier, step and last before the last batch was taken
+        self._before = (0, 0, False, 0, False)  # the _counts() before the last batch was taken
         self.extra_state: weakref.WeakMethod[Callable[[Session, dict[str, Any]], dict[str, Any]]] | None = None
         self.restored: dict[str, Any] | None = None
         self._kept: list[KeptErrors] = [s.source for s in sources]
@@ -43,8 +55,9 @@ class Session:
         self._fed = [(s.name, s.source) for s in sources if isinstance(s.source, FedSource) and not s.source.unused]
         self._timeout = -1.0 if timeout is None else timeout
         self._earlier = 0  # number of batches in the epochs that have ended
-        self._epoch = 0  # epoch of the last batch that take() returned
-        self._ended = False
+        self._epoch = 0  # epoch of the last batch
+        self._ended = False  # whether take() has raised StopIteration, and reset() was not called since
+        self._end_asked = False  # whether reset() was called after a batch, and no batch was taken since
         self._first_epoch = first_epoch  # the number by which errors name the epoch that batches and states count as epoch 0
         self._closed = False
         self._pid = os.getpid()
@@ -58,30 +71,43 @@ class Session:
             self._begin_epoch()
             return None
         wait_for_loop()
-        self._before = self._earlier, self.step, self.last
+        self._before = self._counts()
         try:
             batch = self.core.next(self._timeout, self.holds)
         except StokerError as e:
+            if self.core.failed is not None:
+                self.failed = Failed(*self.core.failed)
+                self._count(self.failed.epoch, self.failed.is_last)
             self._raise(e)
         self._drain()
         if batch is None:
             self._begin_epoch()
             return None
+        self._count(batch.epoch, batch.is_last)
         if self.check is not None:
+            self.failed = Failed(batch.epoch, batch.planned, batch.is_last)
             self.check(batch)
-            self.check = None
+            self.check = self.failed = None
+        return batch
+
+    def _count(self, epoch: int, is_last: bool) -> None:
+        """Counts a batch that was taken, or that failed."""
         if self.last:
             self._begin_epoch()  # the batch before was its epoch's last one, and no None came between the epochs
         self.step += 1
-        self.last = batch.is_last
-        return batch
+        self.last, self._epoch, self._end_asked = is_last, epoch, False
 
-    def put_back(self) -> None:
-        """Makes the batch in `core.held` the next one again, as if next() had not been called. Does nothing if `held` is None, if another thread took it, or
-        if the pipeline was closed meanwhile."""
+    def _counts(self) -> tuple[int, int, bool, int, bool]:
+        return self._earlier, self.step, self.last, self._epoch, self._end_asked
+
+    def put_back(self) -> bool:
+        """Makes the batch in `core.held` the next one again, as if next() had not been called, and returns True. Does nothing and returns False if `held` is
+        None, if another thread took it, or if the pipeline was closed meanwhile."""
         with suppress(StokerError):
             if self.core.put_back():
-                self._earlier, self.step, self.last = self._before
+                self._earlier, self.step, self.last, self._epoch, self._end_asked = self._before
+                return True
+        return False
 
     def hold(self) -> None:
         """Lets `core.held` keep each batch that take() returns, unless the user feeds each batch before it is taken: if one were put back, the next data would
@@ -90,30 +116,46 @@ class Session:
 
     def take(self) -> _core.Batch:
         """Returns the next batch by the rules of DALI's pipelines. Raises StopIteration after a source has ended or `before` has raised it, until reset() is
-        called, and NoDataError if an external_source was not fed. With only readers, continues with the next epoch."""
+        called, and NoDataError if an external_source was not fed. With only readers, continues with the next epoch. If a batch fails, raises its error, sets
+        `failed`, and continues with the batch after it."""
         if self._ended:
             raise StopIteration
+        self.failed = None
+        batch = self._next_of_epoch()
+        if batch is None and self._end_asked:  # reset() was called after the epoch's last batch, before this end was known
+            self._end_asked = False
+            batch = self._next_of_epoch()
+        if batch is None:
+            self._ended = True
+            raise StopIteration
+        return batch
+
+    def _next_of_epoch(self) -> _core.Batch | None:
+        """Returns the next batch; None if a source has ended or `before` has raised StopIteration."""
         if self.before is not None:
             try:
                 self.before()
             except StopIteration:
-                self._ended = True
-                raise
+                self._begin_epoch()
+                self.ends += 1
+                return None
         for name, source in self._fed:
             if not source.prepare(self.delivered):
                 raise NoDataError(f"external_source {name!r} has no data: call feed_input({name!r}, batch) before each run")
         while True:
             batch = self.next(across=True)
             if batch is not None:
-                self._epoch = batch.epoch
                 return batch
             # Without a reader, the sources end the epoch. With one, a source may still end it earlier.
             if self._sources and (not self.core.readers() or any(s.ended_in(self._epoch) for s in self._sources)):
-                self._ended = True
-                raise StopIteration
+                self.ends += 1
+                return None
 
     def reset(self) -> None:
-        """Lets take() continue with the next epoch after StopIteration."""
+        """Lets take() continue with the next epoch after StopIteration. If the last batch of an epoch was taken before this call, but not StopIteration yet,
+        the next take() raises none. In mid-epoch, does nothing."""
+        inside = self.step > 0 or (self.delivered == 0 and self.restored is not None and self.restored["consumed"] > 0)
+        self._end_asked = inside and not self._ended
         self._ended = False
 
     def check_left_out(self, batch: _core.Batch, ranks: int) -> None:
@@ -219,12 +261,15 @@ class Session:
         """Returns the state as JSON text, with the entries of extra_state and the facts about the orders of sources."""
         text, orders = self.core.save(), self._orders()
         keeps = None if self.extra_state is None else self.extra_state()
-        if keeps is None and not orders:
+        end_asked = self._end_asked and bool(self._sources) and not self.core.readers()
+        if keeps is None and not orders and not end_asked:
             return text
         state = json.loads(text)
         extra_state = {} if keeps is None else keeps(self, state)
         if orders:
             extra_state["iterator"] = {**extra_state.get("iterator", {}), "orders": orders}
+        if end_asked and state["consumed"]:
+            extra_state["iterator"] = {**extra_state.get("iterator", {}), "reset": True}
         return json.dumps({**state, **extra_state}) if extra_state else text
 
     def _orders(self) -> list[dict[str, Any] | None]:
@@ -248,7 +293,7 @@ class Session:
                 )
 
     def source_ended(self, state: dict[str, Any]) -> bool:
-        """Returns whether the sources have ended the epoch of the last batch that take() returned. state: the state that is being saved."""
+        """Returns whether the sources have ended the epoch of the last batch. state: the state that is being saved."""
         return self.delivered > 0 and not self.core.readers() and bool(state["epoch"] > self._epoch)
 
     def restore(self, state: str | dict[str, Any]) -> None:
@@ -258,6 +303,8 @@ class Session:
         restored = json.loads(text)
         self._check_orders(restored)
         self.restored = restored
+        kept = restored.get("iterator")
+        self._end_asked = isinstance(kept, dict) and kept.get("reset") is True
 
     def close(self) -> None:
         """Stops the work and frees the pipeline's memory. Batches that are still referenced stay valid."""

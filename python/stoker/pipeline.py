@@ -513,8 +513,9 @@ class Pipeline:
         return self._scheduled == 0
 
     def reset(self) -> None:
-        """Lets the next batch begin a new epoch, after StopIteration. At other
-        times it does nothing, as in DALI.
+        """Lets the next batch begin a new epoch, after StopIteration or after the
+        last batch of the sources' epoch. At other times it does nothing, as
+        in DALI.
         """
         if self._session is not None:
             self._session.reset()

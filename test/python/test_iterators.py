@@ -168,6 +168,26 @@ def counted(samples, epochs_end=True, batch_size=2):
     return define()
 
 
+class FedByIterSetup(stoker.Pipeline):
+    """Feeds the samples 1 to 6 of an epoch by its iter_setup."""
+
+    def __init__(self):
+        super().__init__(batch_size=2, num_threads=2, device_id=None)
+        self.fed = 0
+        with self:
+            self.set_outputs(fn.external_source(name="in"))
+
+    def iter_setup(self):
+        if self.fed == 6:
+            self.fed = 0
+            raise StopIteration
+        self.feed_input("in", np.int64([[self.fed + 1], [self.fed + 2]]))
+        self.fed += 2
+
+
+UNSIZED = {"source of 7 without a size", "list without a size", "iter_setup"}  # kinds of ends of which only the sources know
+
+
 def kinds_of_ends(files):
     """Returns a dict with one entry for each means by which an iterator finds the end of an epoch: a function of policy and auto_reset that makes it."""
 
@@ -190,6 +210,9 @@ def kinds_of_ends(files):
         "source of 6": by_size(lambda: counted(6), 6),
         "source of 7": by_size(lambda: counted(7), 7),
         "endless source": by_size(lambda: counted(8, epochs_end=False), 8),
+        "source of 7 without a size": lambda **kwargs: DALIGenericIterator(counted(7), ["label"], **kwargs),
+        "list without a size": lambda **kwargs: DALIGenericIterator(pipeline_of([np.ones((2, 1))] * 3, "raise"), ["label"], **kwargs),
+        "iter_setup": lambda **kwargs: DALIGenericIterator(FedByIterSetup(), ["label"], **kwargs),
     }
 
 
@@ -215,7 +238,8 @@ def test_an_epoch_ends_with_its_last_batch(files, how, policy, auto_reset):
 def test_an_epoch_that_ended_stays_so_until_reset_or_another_for(files, policy):
     for kind, make in kinds_of_ends(files).items():
         iterator = make(last_batch_policy=policy)
-        assert len(list(iterator)) == len(iterator) > 0, kind
+        steps = len(list(iterator))
+        assert steps > 0 and len(iterator) == (0 if kind in UNSIZED else steps), kind
         with pytest.raises(StopIteration):
             next(iterator)
         assert len(list(iterator)) > 0, kind
@@ -255,10 +279,10 @@ def test_size_and_a_source_agree_on_the_end(samples, auto_reset):
     assert list(ending) == []  # the list does not start over
 
 
-def pipeline_of(batches):
+def pipeline_of(batches, cycle=None):
     @pipeline_def(batch_size=2, num_threads=2, device_id=None)
     def define():
-        return fn.external_source(batches)
+        return fn.external_source(batches, cycle=cycle)
 
     return define()
 
@@ -277,6 +301,37 @@ def test_an_iteration_after_break_continues_with_a_warning(files):
     next(iterator)
     with pytest.warns(UserWarning, match="reset"):
         iterator.reset()
+
+
+@pytest.mark.parametrize("how", ["reset", "for"])
+def test_an_epoch_that_only_its_source_ends_continues_with_a_warning(how):
+    """Without a size, the next step shows whether the epoch has ended. If it has not, the warning comes then, at the line of the user."""
+    iterator = DALIGenericIterator(counted(6), ["label"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert taken_to_the_last_batch(iterator, "next", 2) == [[1, 2], [3, 4]]
+        for _ in range(2):
+            iterator.reset() if how == "reset" else iter(iterator)
+    with pytest.warns(UserWarning, match="reset.* is ignored" if how == "reset" else "continues where it was") as warned:
+        assert next(iterator)[0]["label"].flatten().tolist() == [5, 6]
+    assert [w.filename for w in warned] == [__file__]
+    with pytest.raises(StopIteration):
+        next(iterator)  # the reset was ignored, so the epoch ends
+
+
+@pytest.mark.parametrize("taken", [1, 2, 3])
+def test_reset_of_a_pipeline(taken):
+    """After the last batch of an epoch, reset() begins the next one, as in DALI with a prefetch_queue_depth of 2. Before it, the epoch continues."""
+    pipe, found = counted(6), []
+    for _ in range(3):
+        for _ in range(taken):
+            try:
+                found.append(pipe.run()[0].as_array().flatten().tolist())
+            except StopIteration:
+                found.append(None)
+        pipe.reset()
+    rest = [[1, 2], [3, 4], [5, 6], None, [1, 2], [3, 4]] if taken < 3 else [[1, 2], [3, 4], [5, 6]] * 3
+    assert found == rest[: 3 * taken]
 
 
 def test_several_pipelines(files):

@@ -194,6 +194,36 @@ def test_a_batch_that_reset_has_taken_is_no_part_of_a_state():
     assert iterator.checkpoints()
 
 
+@pytest.mark.parametrize("source", ["by batch", "list"])
+@pytest.mark.parametrize("how", ["reset", "for", "none"])
+def test_a_state_after_an_epochs_last_batch_and_reset(source, how):
+    """If only the source knows the end of an epoch, a run that was saved after reset() has no empty epoch either. Without reset(), a source that takes the
+    number of its batch reports the end first, as in the run that was saved."""
+
+    def by_batch(k):
+        if k == 2:
+            raise StopIteration
+        return np.int32([[2 * k], [2 * k + 1]])
+
+    def make(state=None):
+        given = {"source": by_batch} if source == "by batch" else {"source": [by_batch(0), by_batch(1)], "cycle": "raise"}
+        return DALIGenericIterator(sourced(**given, batch_size=2, checkpoint=state), ["x"], auto_reset=True)
+
+    iterator = make()
+    for _ in range(2):
+        last = next(iterator)
+    assert values(last) == [[2, 3]]
+    if how == "reset":
+        iterator.reset()
+    elif how == "for":
+        iter(iterator)
+    state = iterator.checkpoints()[0]
+    restored = make(state)
+    assert restored.checkpoints()[0] == state
+    whole = [[[0, 1]], [[2, 3]]]
+    assert [epoch(restored), epoch(restored)] == ([[], whole] if how == "none" and source == "by batch" else [whole, whole])
+
+
 def test_contiguous_shards_continue_unchanged(files):
     def make(batch, shards, state=None):
         pipe = labelled([str(files[0])] * 20, batch_size=batch, num_shards=shards, checkpoint=state)

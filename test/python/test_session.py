@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """All consumers of a pipeline share one count of batches and agree on the end of an epoch."""
 
+import numpy as np
 import pytest
 from stoker import Loader, fn, pipeline_def
+from stoker.errors import CorruptError, NoDataError
 
 
 @pipeline_def(batch_size=4, num_threads=1, device_id=None, seed=1)
@@ -76,3 +78,44 @@ def test_a_state_goes_back_to_where_it_was_taken(tree):
     again = other._started()
     again.restore(state)
     assert again.next().sample(0) == want
+
+
+def decoded_labels(files, **reader):
+    @pipeline_def(batch_size=2, num_threads=1, device_id=None)
+    def define():
+        data, label = fn.readers.file(files=[str(f) for f in files], labels=list(range(len(files))), name="Reader", **reader)
+        return fn.decoders.image(data), label
+
+    return define()
+
+
+@pytest.mark.parametrize("bad", [1, 4, 6])
+@pytest.mark.parametrize("reader", [{}, {"pad_last_batch": True}, {"tail": "keep"}])
+def test_a_batch_that_fails_is_a_step(files, tmp_path, bad, reader):
+    """A batch whose error next() raised counts as taken, so that an epoch whose last batch fails ends like any other."""
+    listed = list(files[:7])
+    listed[bad] = tmp_path / "bad.jpg"
+    listed[bad].write_bytes(b"no image")
+    pipes = decoded_labels(listed, **reader), decoded_labels(files[:7], **reader)
+    session, whole = (pipe._started() for pipe in pipes)
+    for _ in range(7):
+        batch = whole.next()
+        try:
+            assert (session.next() is None) == (batch is None)
+        except CorruptError:
+            assert session.failed == (batch.epoch, batch.planned, batch.is_last)
+        assert (session.step, session.last, session.delivered) == (whole.step, whole.last, whole.delivered)
+
+
+def test_a_fed_batch_that_failed_is_used_up():
+    @pipeline_def(batch_size=1, num_threads=1, device_id=None)
+    def define():
+        return fn.decoders.image(fn.external_source(name="x"))
+
+    pipe = define()
+    for _ in range(2):
+        pipe.feed_input("x", [np.frombuffer(b"no image", np.uint8)])
+        with pytest.raises(CorruptError):
+            pipe.run()
+        with pytest.raises(NoDataError):
+            pipe.run()

@@ -112,6 +112,8 @@ class EpochIterator:
         self._restored = 0  # how many of the steps in _given belong to the run whose saved state was loaded
         self._kept: list[Taken] | None = None  # a step that _is_over() took early and _take() has not returned yet
         self._counted_out = False  # whether the last epoch ended after `size` samples, so that a source may yet report its end
+        self._unanswered: list[str] = []  # warnings of calls since the last step, to be given if the epoch turns out to have another batch
+        self._ends = 0  # number of epochs whose end the sources had reported before those calls
         self._before: tuple[Any, ...] = ()  # the _position() before the step that was taken last
         self._done = [False] * len(self._pipes)  # for each pipeline, whether it has delivered the last batch of its shard
         self._sessions = [pipe._started() for pipe in self._pipes]
@@ -183,6 +185,9 @@ class EpochIterator:
             self._counter = self._given = self._restored = count
         elif self._samples >= 0:
             self._counter = count
+            if self._counted_out:
+                for session in self._sessions:
+                    session.reset()
 
     def _delivered(self, k: int, state: dict[str, Any]) -> int:
         """Returns how much pipeline k had delivered when `state` was saved: with DALI's shards, batches since the run began; with another reader, batches of
@@ -338,28 +343,37 @@ class EpochIterator:
                     session.take()
             self._finish()
         try:
-            batches = [self._next_of(s) for s in self._sessions]
+            batches = [session.take() for session in self._sessions]
         except StopIteration:
             self._finish()
         self._begun = True
+        self._answer()
         taken = self._by_reader(batches) if self._reader is not None else self._by_size(batches)
         if taken is None:
             self._finish(counted_out=self._samples >= 0)
         return taken
 
-    def _next_of(self, session: Session) -> _core.Batch:
-        try:
-            return session.take()
-        except StopIteration:
-            if self._begun or not self._counted_out:
-                raise
-        session.reset()  # the source has reported the end of the previous epoch, which this iterator ended earlier by its size
-        return session.take()
-
     def _finish(self, counted_out: bool = False) -> NoReturn:
         self._ended = True
         self._counted_out = counted_out
         raise StopIteration
+
+    def _go_on_with(self, warning: str) -> None:
+        """Warns that the epoch has not ended. If only the sources know that, lets the next step begin the next epoch if the last one was this epoch's last, and
+        otherwise warn."""
+        if self._reader is not None or self._samples >= 0:
+            warnings.warn(warning, stacklevel=3)
+            return
+        self._ends = self._sessions[0].ends
+        self._unanswered.append(warning)
+        for pipe in self._pipes:
+            pipe.reset()
+
+    def _answer(self) -> None:
+        if self._unanswered and self._sessions[0].ends == self._ends:
+            for warning in dict.fromkeys(self._unanswered):
+                warnings.warn(warning, stacklevel=7)
+        self._unanswered = []
 
     def _is_over(self) -> bool:
         """Returns whether the epoch has ended. If the caller stopped at the last batch, before StopIteration, this takes the next step to find out, and stores
@@ -441,10 +455,11 @@ class EpochIterator:
     # ---- epochs ----
 
     def reset(self) -> None:
-        """Begins the next epoch if all batches of this one were taken. Otherwise ignores the call, with a warning if a batch was taken, as in DALI."""
+        """Begins the next epoch if all batches of this one were taken. Otherwise ignores the call, with a warning if a batch was taken, as in DALI. If only the
+        sources know where an epoch ends, the warning comes with the next step."""
         if not self._is_over():
             if self._begun:
-                warnings.warn("reset() in the middle of an epoch is ignored: iterate to its end, or use stoker.Loader", stacklevel=2)
+                self._go_on_with("reset() in the middle of an epoch is ignored: iterate to its end, or use stoker.Loader")
             return
         self._counter = self._carried() if self._samples >= 0 else 0
         if self._shards is not None and self._policy is _FILL:
@@ -454,6 +469,7 @@ class EpochIterator:
         self._shard_steps = self._steps(self._shards) if self._shards else 0
         self._ended = False
         self._begun = False
+        self._unanswered = []
         self._given = self._restored = 0
         self._done = [False] * len(self._pipes)
         for pipe in self._pipes:
@@ -472,9 +488,8 @@ class EpochIterator:
         if self._is_over():  # as in DALI, this does not depend on auto_reset
             self.reset()
         if self._begun and not self._ended:
-            warnings.warn(
-                "this epoch has not ended: the iterator continues where it was, as DALI's iterators do (stoker.Loader begins the next epoch)",
-                stacklevel=2,
+            self._go_on_with(
+                "this epoch has not ended: the iterator continues where it was, as DALI's iterators do (stoker.Loader begins the next epoch)"
             )
         return self
 

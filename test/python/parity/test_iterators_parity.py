@@ -98,3 +98,37 @@ def test_arguments_that_do_not_go_together(numbers: list[str], arguments: dict[s
         iterators = importlib.import_module(f"{lib.package}.plugin.pytorch")
         with pytest.raises(AssertionError):
             iterators.DALIGenericIterator(pipe, ["data", "label"], **arguments)
+
+
+@pytest.mark.parametrize("auto_reset", (True, False))
+@pytest.mark.parametrize("by", ("sample", "list"))
+@pytest.mark.parametrize("steps", (1, 2, 3))
+def test_a_loop_that_stops_at_the_last_batch_of_a_source(by: str, auto_reset: bool, steps: int) -> None:
+    """The next loop begins the next epoch. If the loop stopped before the last batch, the next one continues."""
+
+    def sample(info: Any) -> Any:
+        if info.idx_in_epoch >= 4:
+            raise StopIteration
+        return np.array([info.idx_in_epoch + 10 * info.epoch_idx], np.int32)
+
+    found = []
+    for lib in libraries():
+        torch_side = importlib.import_module(f"{lib.package}.plugin.pytorch")
+        pipe = lib.Pipeline(batch_size=2, num_threads=1, device_id=None)
+        with pipe:
+            batches = [[np.array([2 * i], np.int32), np.array([2 * i + 1], np.int32)] for i in range(2)]
+            pipe.set_outputs(
+                lib.fn.external_source(sample, batch=False) if by == "sample" else lib.fn.external_source(batches, cycle="raise")
+            )
+        loader, loops = torch_side.DALIGenericIterator(pipe, ["x"], auto_reset=auto_reset), []
+        for _ in range(4):
+            loop: list[Any] = []
+            for (one,) in loader:
+                loop.append(one["x"].flatten().tolist())
+                if len(loop) == steps:
+                    break
+            loops.append(loop)
+            if not auto_reset:
+                loader.reset()
+        found.append(loops)
+    assert found[1] == found[0]
