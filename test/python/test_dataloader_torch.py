@@ -1151,6 +1151,42 @@ def test_a_dataset_that_is_not_compiled_says_why(folder, transform, why):
     assert re.search(why, DataLoader(datasets.ImageFolder(folder, transform), 4).explain())
 
 
+_LINEAR = v2.InterpolationMode.BILINEAR
+# Transforms of uint8 tensors, and whether they are compiled. Those that are not give other pixels than for PIL images in torchvision.
+OF_BYTES = {
+    "angles": (lambda v: v.RandomRotation(30), True),
+    "no angle": (lambda v: v.RandomRotation((0, 0)), True),
+    "shift": (lambda v: v.RandomAffine(0, translate=(0.1, 0.1)), True),
+    "scales": (lambda v: v.RandomAffine(0, scale=(0.7, 1.3)), True),
+    "nearest": (lambda v: v.RandomPerspective(interpolation=v2.InterpolationMode.NEAREST), True),
+    "policy": (lambda v: v.RandAugment(), True),
+    "colors": (lambda v: v.ColorJitter(0.2, 0.2, 0.2), True),
+    "quarter": (lambda v: v.RandomRotation((90, 90)), False),
+    "scale": (lambda v: v.RandomAffine(0, scale=(1.3, 1.3)), False),
+    "shear": (lambda v: v.RandomAffine(0, shear=(0, 0, 5, 5)), False),
+    "linear": (lambda v: v.RandomRotation((30, 30), _LINEAR), False),
+    "affine": (lambda v: v.RandomAffine((30, 30), interpolation=_LINEAR, fill=9), False),
+    "in a group": (lambda v: v.RandomApply([v.RandomAffine((30, 30), interpolation=_LINEAR)], 1.0), False),
+    "perspective": (lambda v: v.RandomPerspective(0.0, 1.0), False),
+    "linear policy": (lambda v: v.TrivialAugmentWide(interpolation=_LINEAR), False),
+    "hue": (lambda v: v.ColorJitter(hue=(0.2, 0.2)), False),
+    "distort": (lambda v: v2.RandomPhotometricDistort((1.1, 1.1), (1.2, 1.2), (1.2, 1.2), (0.0, 0.0), 0.0), False),
+}
+
+
+@pytest.mark.parametrize("name", OF_BYTES)
+@pytest.mark.parametrize("version", [v1, v2])
+def test_transforms_of_tensors_of_bytes(folder, version, name):
+    make, in_c = OF_BYTES[name]
+    for before, compiled in (([v2.ToImage() if version is v2 else v1.PILToTensor()], in_c), ([], True)):
+        transform = version.Compose([version.Resize((60, 41)), *before, make(version), *([] if before else [v1.PILToTensor()])])
+        assert ("run in C" in DataLoader(datasets.ImageFolder(folder, transform), 4).explain()) == compiled
+        drawn = name in ("angles", "shift", "scales", "nearest", "policy", "colors", "linear policy")
+        if before and not drawn:
+            want, got = (first_images(kind, folder, transform) for kind in (data.DataLoader, DataLoader))
+            assert got.dtype == want.dtype == torch.uint8 and (got.int() - want.int()).abs().max() <= 1
+
+
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_accelerate_rebuilds_a_loader(folder, shuffle):
     """Accelerate makes a stoker.DataLoader from a stoker.DataLoader, and torch's from torch's. Both have the same order, but only Stoker's makes the images
