@@ -417,6 +417,16 @@ static void draw_points(struct call *c)
 	call_int(c, "dtype", call_draw(2) ? dtype : STK_FLOAT);
 }
 
+/* Draws a map of points, or of boxes with two points each. */
+static void draw_affine_points(struct call *c)
+{
+	int64_t n = 1 + call_draw(6), boxes = call_draw(3) != 0;
+	call_input(c, STK_FLOAT, 3, (int64_t[3]){call_draw(4), call_draw(200), n * (boxes ? 2 : 1) * (1 + call_draw(2))});
+	call_input(c, STK_FLOAT, 2, (int64_t[2]){n, n + 1});
+	call_int(c, "boxes", boxes);
+	call_int(c, "linear", call_draw(4) == 0);
+}
+
 /* Draws a warp of a volume, or of an image whose type passes do not support. */
 static void draw_warp(struct call *c)
 {
@@ -563,6 +573,7 @@ static const struct call_kind kinds[] = {
 	{"reductions.variance", draw_deviation},
 	{"reductions.std_dev", draw_deviation},
 	{"coord_transform", draw_points},
+	{"affine_points", draw_affine_points},
 	{"warp_affine", draw_warp},
 	{"experimental.warp_perspective", draw_perspective},
 	{"experimental.remap", draw_maps},

@@ -92,7 +92,13 @@ static enum stk_status keep_job(struct stk_jobs *jobs, const struct stk_job *job
 	(void)e;
 	struct kept_jobs *to = (struct kept_jobs *)jobs;
 	assert_true(to->count < MAX_JOBS && job->n > 0);
-	to->v[to->count++] = *job;
+	struct stk_job *kept = &to->v[to->count++];
+	*kept = *job;
+	if (job->constant_bytes) {
+		void *copy = stk__arena_take(jobs->arena, job->constant_bytes);
+		assert_non_null(copy);
+		kept->constants = memcpy(copy, job->constants, job->constant_bytes);
+	}
 	return STK_OK;
 }
 
@@ -384,14 +390,15 @@ static stk_gpu_ptr at_gpu(stk_gpu_ptr base, const void *p)
 	return base + (size_t)((const uint8_t *)p - space);
 }
 
-/* Adds the call's jobs to `kept`, with tensors at the same offsets in device memory from `base` on. */
+/* Adds the call's jobs to `kept`, with tensors at the same offsets in device memory from `base` on, except those that the operator reads on the host. */
 static void lower_for_gpu(struct call *c, stk_gpu_ptr base, struct kept_jobs *kept)
 {
 	struct stk_tensor in[4], out = c->out;
 	struct stk_call call = c->call;
 	for (int i = 0; i < call.n_in; i++) {
 		in[i] = c->in[i];
-		in[i].data = (void *)(uintptr_t)at_gpu(base, c->in[i].data);
+		if (!(call.def->host_inputs >> i & 1))
+			in[i].data = (void *)(uintptr_t)at_gpu(base, c->in[i].data);
 	}
 	out.data = (void *)(uintptr_t)at_gpu(base, c->out.data);
 	call.in = in;

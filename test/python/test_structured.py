@@ -366,6 +366,27 @@ def test_boxes_of_a_flipped_image_keep_the_order_of_their_corners():
         run([{**sample, "boxes": given[:, :2]}], [step])
 
 
+def test_boxes_of_a_turned_image_enclose_their_corners():
+    rng = np.random.default_rng(SEED + 22)
+    low = rng.uniform(0, 40, (9, 2))
+    given = np.hstack([low, low + rng.uniform(1, 20, (9, 2))]).astype(np.float32)
+    corners = given[:, [0, 1, 2, 1, 2, 3, 0, 3]]
+    A = AffineTransformer
+    for turn in (A.Rotation(1.0, 30), A.Rotation(1.0, 300), A.Shearing(1.0, [30, -10]), A.NonUniformScaling(1.0, (-0.5, 2))):
+        step = A(
+            (30, 80),
+            A.ResizingMode.STRETCH,
+            None,
+            "image",
+            point_field_names="points",
+            transformation_steps=[turn],
+            bbox_field_names="boxes",
+        )
+        (got,) = run([{"image": np.zeros((60, 80, 3), np.uint8), "points": corners, "boxes": given}], [step])
+        moved = got["points"].reshape(9, 4, 2)
+        assert np.array_equal(got["boxes"], np.hstack([moved.min(1), moved.max(1)]))  # to the last bit: rounding keeps the order of values
+
+
 def test_errors_of_definitions():
     class Wrong(PipelineStepBase):
         def _process(self, data):

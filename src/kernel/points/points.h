@@ -11,7 +11,8 @@ enum { STK_POINT_COMPONENTS = 6 /* maximum number of components of a point */ };
  * each row, which is added to the row's sum. Sums are computed in float32, in the order of the factors. */
 struct stk_job_points {
 	int32_t in, out;
-	bool boxes; /* points are pairs of opposite corners; of each coordinate, the first corner gets the smaller value */
+	bool boxes; /* points are pairs of opposite corners of boxes, and become the corners of the boxes around the mapped boxes, the lower one first;
+		       out is equal to in */
 };
 STK_PARAMS_FIT(stk_job_points);
 

@@ -12,8 +12,8 @@ static const struct stk_arg_def affine_points_args[] = {
 	STK_ARG(struct affine_points, linear, STK_ARG_BOOL, "false", STK_FREE, 0,
 		"Leaves out the transform's translation, for velocities and other differences of points."),
 	STK_ARG(struct affine_points, boxes, STK_ARG_BOOL, "false", STK_FREE, 0,
-		"Points come in pairs, two opposite corners of a box each. Of each pair's coordinates the smaller one comes first in the "
-		"output, even if the transform mirrors."),
+		"Points come in pairs, two opposite corners of a box each. A pair of the output holds the two corners of the smallest "
+		"upright box around all corners of the mapped box. Of its coordinates the smaller one comes first."),
 	STK_ARG_END,
 };
 

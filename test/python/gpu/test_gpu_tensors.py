@@ -17,6 +17,7 @@ from driver_consumer import Driver
 from stoker import Pipeline, backend, fn, types
 from stoker.errors import InvalidArgumentError, ShapeError, StokerError
 from stoker.tensors import TensorCPU, TensorGPU, TensorListCPU, TensorListGPU
+from support import SEED
 
 
 def raw_values(output: Output) -> list[int]:
@@ -435,3 +436,19 @@ def test_a_value_is_read_on_the_gpu_and_on_the_host() -> None:
         pipe.set_outputs(fn.affine_points(both, both, device="gpu"))
     (mapped,) = pipe.run()
     assert [mapped.as_cpu().at(i).tolist() for i in range(2)] == [[[7, 9]]] * 2
+
+
+@pytest.mark.parametrize("boxes", [False, True])
+def test_points_and_boxes_are_mapped_alike(boxes: bool) -> None:
+    rng = np.random.default_rng(SEED)
+    for k in (1, 2, 3, 6):
+        points = rng.normal(scale=50, size=(3, 200, 2 * k)).astype(np.float32)
+        points[0, 0, 0], points[1, 5, -1], points[2, 9, 0] = np.nan, np.inf, -np.inf
+        matrices = rng.normal(size=(3, k, k + 1)).astype(np.float32)
+        matrices[1, :, 0] = 0
+
+        def define(inputs: Any = (points, matrices)):
+            given, transform = fn.external_source(source=[[list(x) for x in inputs]] * 2, batch=True, num_outputs=2)
+            return fn.affine_points(given.gpu(), transform, boxes=boxes)
+
+        assert_sides_agree(define)

@@ -34,7 +34,8 @@ class AffineTransformer(PipelineStepBase):
     projection_matrix_field_names: names of matrices (float32 or float64, with 3 or 4 rows) that map points to pixels; if the data has intrinsics and
     extrinsics, name the intrinsics. point_field_names: names of fields with points in pixels, (x, y) or several points in a row.
     transform_image_on_gpu: whether images in host memory are moved to the GPU first, if the pipeline has one. bbox_field_names (not in ACCV-Lab): names of
-    fields with boxes (left, top, right, bottom) in pixels; they keep this order even if the image is flipped.
+    fields with boxes (left, top, right, bottom) in pixels. They keep this order even if the image is flipped. If it is turned or sheared, a box becomes the
+    smallest upright box around its four corners.
     """
 
     class TransformationStep(ABC):
