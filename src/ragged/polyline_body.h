@@ -46,8 +46,8 @@ static STK_BOTH void stk__polyline_sample(const struct stk_polyline *p, int64_t 
 		return;
 	}
 	double total = along[n - 1], distance = stk__load_double(p->distance, p->dtype, b * p->samples + j);
-	if (p->relative)
-		distance = distance >= 1 ? total : distance * total;
+	if (p->relative) /* clamped before the product, which is NaN for an infinite share of length 0, and for share 0 of an infinite length */
+		distance = distance <= 0 ? 0 : distance >= 1 ? total : distance * total;
 	if (distance >= total && distance > 0) {
 		from = to = n - 1;
 	} else if (distance <= 0) {

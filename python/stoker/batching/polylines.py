@@ -19,6 +19,8 @@ def interpolate(points: Tensor, distances: Tensor, *, relative: bool = False) ->
     points: (batch, points, dims), the vertices of each polyline. distances: (batch, distances), in any order; they are clamped to the polyline's length.
     relative: distances are fractions of the polyline's length."""
     _check(points, distances)
+    if points.shape[1] == 0 and distances.numel():
+        raise ShapeError(f"points have the shape {tuple(points.shape)}: there are no points to interpolate between")
     return _interpolate(points, None, distances, None, relative)
 
 
@@ -73,8 +75,6 @@ def _check(points: Tensor, distances: Tensor | None) -> None:
         raise ShapeError(
             f"distances are {distances.dtype} on {distances.device}, and points {points.dtype} on {points.device}: they have to be equal"
         )
-    if lines[1] == 0 and distances.numel():
-        raise ShapeError("points have no points to interpolate between")
 
 
 def _interpolate_run(points: Tensor, sizes: Tensor | None, distances: Tensor, sample_sizes: Tensor | None, relative: bool) -> Tensor:

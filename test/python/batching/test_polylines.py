@@ -82,6 +82,25 @@ def test_ends_repeated_points_and_nan(device):
     assert still.tolist() == [[[1, 1]] * 3]
 
 
+def test_infinite_shares_and_lengths(device):
+    shares = torch.tensor([[-float("inf"), -1.0, 0.0, 1.0, float("inf")]], device=device)
+    for line in ([[2.0, 3.0]], [[2.0, 3.0], [2.0, 3.0]], [[2.0, 3.0], [4.0, 3.0]]):
+        made = polyline.interpolate(torch.tensor([line], device=device), shares, relative=True)
+        assert made.tolist() == [[line[0]] * 3 + [line[-1]] * 2]
+    endless = torch.tensor([[[2.0, 3.0], [float("inf"), 3.0]]], device=device)
+    made = polyline.interpolate(endless, shares, relative=True)[0].tolist()
+    assert made == [[2, 3]] * 3 + [[float("inf"), 3]] * 2
+    assert polyline.interpolate(endless, shares * float("nan"), relative=True)[..., 0].isnan().all()
+
+
+@pytest.mark.parametrize("relative", [False, True])
+def test_a_batch_without_points_gives_nan(device, relative):
+    lines, at = (RaggedBatch.FromFullTensor(torch.zeros(2, *shape, device=device)) for shape in ((0, 2), (3,)))
+    made = polylines.interpolate_var_size_batch(lines, at, relative=relative)
+    assert made.shape == (2, 3, 2) and made.tensor.isnan().all() and made.sample_sizes.tolist() == [3, 3]
+    assert polylines.lengths_var_size_batch(lines).tolist() == [0, 0]
+
+
 def test_inputs_of_the_wrong_form(device):
     points, at = torch.zeros(2, 3, 2, device=device), torch.zeros(2, 4, device=device)
     for bad in [(points[0], at), (points, at[0]), (points, at.double()), (points.long(), at.long()), (points, at[:1])]:
