@@ -5,6 +5,7 @@ import io
 
 import numpy as np
 import pytest
+import stoker
 import torch
 from PIL import Image
 from stoker import Loader, sample_rng, types
@@ -12,7 +13,10 @@ from stoker import transforms as T
 from stoker.errors import InvalidArgumentError, UnsupportedError
 from support import SEED, import_torchvision, photograph
 
-tv = import_torchvision().transforms
+torchvision = import_torchvision()
+from torchvision import datasets  # noqa: E402
+
+tv = torchvision.transforms
 PICTURES = np.stack([photograph(np.random.default_rng(SEED + k), 45, 60) for k in range(5)])
 NEAREST, BILINEAR = tv.InterpolationMode.NEAREST, tv.InterpolationMode.BILINEAR
 
@@ -218,6 +222,52 @@ def test_erasing_by_noise(module):
         made([T.PILToTensor(), erasing], white, dtype=None)
     with pytest.raises(UnsupportedError, match="at the list's end"):
         made([T.RandomApply([erasing])], white, dtype=None)
+
+
+def windows_in(images):
+    """Returns height and width of the window of ones in each of the black images."""
+    hit = images[:, 0] != 0
+    return torch.stack([hit.any(2).sum(1), hit.any(1).sum(1)], 1)
+
+
+@pytest.mark.parametrize(
+    ("extent", "scale", "ratio"),
+    [
+        ((6, 90), (0.02, 0.33), (0.3, 3.3)),
+        ((90, 6), (0.1, 0.4), (0.3, 3.3)),
+        ((24, 24), (0.9, 1.0), (0.3, 3.3)),
+        ((24, 20), (0.0, 0.01), (0.5, 2.0)),
+        ((24, 20), (0.0, 0.0), (0.5, 2.0)),
+        ((12, 12), (0.01, 0.05), (0.2, 5.0)),
+        ((50, 40), (0.02, 0.33), (0.3, 3.3)),
+        ((9, 9), (1.0, 1.0), (1.0, 1.0)),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("module", ["ours", "v1", "v2", "after Normalize", "DataLoader"])
+def test_windows_of_erasing_are_those_of_torchvision(module, extent, scale, ratio):
+    """A window is smaller than the image along both axes. If ten draws give no such window, the image does not change."""
+    count = 2000 if module == "ours" else 500
+    erasing = {"v1": tv.RandomErasing, "v2": tv.v2.RandomErasing}.get(module, T.RandomErasing)(1.0, scale=scale, ratio=ratio, value=1)
+    black = np.zeros((count, *extent, 3), np.uint8)
+    if module == "DataLoader":
+        data = object.__new__(datasets.CIFAR10)
+        data.data, data.targets = black, [0] * count
+        data.transform, data.target_transform = tv.Compose([tv.ToTensor(), tv.RandomErasing(1.0, scale, ratio, 1)]), None
+        loader = stoker.DataLoader(data, count, num_workers=1)
+        images = next(iter(loader))[0]
+        assert "cutout" in loader.explain()
+    else:
+        images = made([T.ToTensor(), *([T.Normalize([0.0], [1.0])] if module == "after Normalize" else []), erasing], black, dtype=None)
+    ours = windows_in(images)
+    random = tv.RandomErasing(1.0, scale, ratio)
+    torch.manual_seed(SEED)
+    theirs = torch.tensor([random.get_params(torch.zeros(3, *extent), scale, ratio, [1.0])[2:4] for _ in range(2000)])
+    theirs[(theirs == torch.tensor(extent)).all(1)] = 0  # torchvision's sign that no draw fits
+    theirs[(theirs == 0).any(1)] = 0
+    for a, b in ((ours == 0, theirs == 0), (ours, theirs), (ours.prod(1), theirs.prod(1))):
+        a, b = a.double(), b.double()
+        assert ((a.mean(0) - b.mean(0)).abs() <= 5 * (a.var(0) / count + b.var(0) / 2000) ** 0.5 + 1e-9).all(), (a.mean(0), b.mean(0))
 
 
 def test_a_random_order_of_one():

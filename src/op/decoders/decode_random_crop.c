@@ -18,7 +18,7 @@ static enum stk_status decode_random_crop_infer(const struct stk_call *call, str
 {
 	const struct decode_random_crop *a = call->args;
 	struct stk_decode_state *state = call->state;
-	enum stk_status s = stk__random_crop_check(&a->crop, err);
+	enum stk_status s = stk__random_crop_check(&a->crop, false, err);
 	if (s || (s = stk__decode_infer(call, err)) || stk__building(call))
 		return s;
 	struct stk_random r = call->random;

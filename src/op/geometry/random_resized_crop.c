@@ -25,7 +25,7 @@ static enum stk_status random_resized_crop_infer(const struct stk_call *call, st
 	struct stk_dims dims;
 	if (a->size.count != 1 && a->size.count != 2)
 		return stk__fail(err, STK_INVALID, "size has %d values; it takes (height, width) or one for both", a->size.count);
-	enum stk_status s = stk__random_crop_check(&a->crop, err);
+	enum stk_status s = stk__random_crop_check(&a->crop, false, err);
 	if (s || (s = stk__dims_of(in, &dims, err)) || (s = stk__filter_of_args(&a->filter, in->dtype, r, err)))
 		return s;
 	r->out_h = (int32_t)a->size.v[0];

@@ -7,10 +7,14 @@
 
 struct random_crop_generator {
 	struct stk_random_crop_args crop;
+	bool smaller;
 };
 
 static const struct stk_arg_def random_crop_generator_args[] = {
 	STK_ARG_GROUP(struct random_crop_generator, crop, stk__random_crop_group),
+	STK_ARG(struct random_crop_generator, smaller, STK_ARG_BOOL, "false", STK_FREE, 0,
+		"Draws the windows of torchvision's RandomErasing: smaller than the image along both axes, and empty if num_attempts draws give "
+		"none. random_area may then begin at 0."),
 	STK_ARG_END,
 };
 
@@ -18,7 +22,7 @@ static enum stk_status random_crop_generator_infer(const struct stk_call *call, 
 {
 	const struct random_crop_generator *a = call->args;
 	const struct stk_desc *in = &call->in[0].desc;
-	enum stk_status s = stk__random_crop_check(&a->crop, err);
+	enum stk_status s = stk__random_crop_check(&a->crop, a->smaller, err);
 	if (s)
 		return s;
 	if (in->dtype != STK_NO_DTYPE && (!stk__dtype_whole(in->dtype) || in->dtype == STK_BOOL))
@@ -40,7 +44,9 @@ static enum stk_status random_crop_generator_run(const struct stk_call *call, st
 		return stk__fail(err, STK_SHAPE, "an image of %lld x %lld pixels has no room for a window", (long long)extent[1],
 			(long long)extent[0]);
 	struct stk_random random = call->random;
-	const struct stk_rect w = stk__random_crop(&a->crop, &random, (int32_t)extent[1], (int32_t)extent[0]);
+	const int32_t wide = (int32_t)extent[1], high = (int32_t)extent[0];
+	const struct stk_rect w =
+		a->smaller ? stk__random_smaller_crop(&a->crop, &random, wide, high) : stk__random_crop(&a->crop, &random, wide, high);
 	int32_t *anchor = call->out[0].data, *shape = call->out[1].data;
 	anchor[0] = w.y;
 	anchor[1] = w.x;
@@ -54,7 +60,7 @@ const struct stk_op_def stk__op_random_crop_generator = {
 	.doc = "Draws a window of an image from its shape.\n\n"
 	       "The input is height and width. The outputs are the window's anchor and shape, as (y, x) and (height, width). With the "
 	       "same seed it is the window that\n"
-	       "random_resized_crop and decoders.image_random_crop take.",
+	       "random_resized_crop and decoders.image_random_crop take, unless `smaller` is true.",
 	.inputs = {1, 1},
 	.outputs = 2,
 	.host_inputs = 1,

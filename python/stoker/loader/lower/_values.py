@@ -90,7 +90,7 @@ def erase(node: DataNode, t: T.RandomErasing, value: Sequence[float], extent: tu
     torchvision; fn.random_crop_generator takes width / height."""
     size = types.Constant(list(extent), dtype=types.INT32) if isinstance(extent[0], int) else fn.stack(*extent)
     low, high = t.ratio
-    anchor, shape = fn.random_crop_generator(size, random_area=list(t.scale), random_aspect_ratio=[1 / high, 1 / low])
+    anchor, shape = fn.random_crop_generator(size, random_area=list(t.scale), random_aspect_ratio=[1 / high, 1 / low], smaller=True)
     where: dict[str, Any] = {"anchor": anchor, "shape": shape * gate}
     if t.noise == "values":
         noisy: DataNode = fn.erase_noise(node, axis_names="HW", **where)
