@@ -69,6 +69,15 @@ static bool is_inside(const char *folder, const char *source)
 	return strncmp(inner, outer, n) == 0 && (inner[n] == '\0' || inner[n] == '/' || outer[n - 1] == '/');
 }
 
+/* Fails if the tars would lie inside the folder of their images, where later runs would take their folder for a class. source: a folder, an index or a URI. */
+static enum stk_status check_outside(const char *folder, const char *source, struct stk_error *err)
+{
+	if (stk__is_object(source) || !is_inside(folder, stk__file_path(source)))
+		return STK_OK;
+	return stk__fail(err, STK_INVALID, "%s: the tars would lie inside %s, whose folders are classes: name a folder outside of it",
+		folder, source);
+}
+
 /* Makes the folder, and writes a description of the plan into it. If the folder has a description already, it must be of the same plan, because tars that an
  * earlier run has finished are not written again. A folder without a description must not contain tars. */
 static enum stk_status claim_folder(const struct packing *k, struct stk_error *err)
@@ -240,15 +249,15 @@ enum stk_status stk_pack(const struct stk_pack_options *o, struct stk_pack_info 
 	if (strpbrk(o->folder, "{}*?["))
 		return stk__fail(err, STK_INVALID, "%s: the folder's name has one of {}*?[, which stand for several names in paths of tars",
 			o->folder);
-	if (!stk__is_object(o->source) && is_inside(o->folder, stk__file_path(o->source)))
-		return stk__fail(err, STK_INVALID,
-			"%s: the tars would lie inside %s, whose folders are classes: name a folder outside of it", o->folder, o->source);
-	enum stk_status s = stk__pack_plan(o, &k.plan, err);
+	enum stk_status s = check_outside(o->folder, o->source, err);
+	if (!s)
+		s = stk__pack_plan(o, &k.plan, err);
 	if (s)
 		return s;
-	if (k.plan.shard_count > MOST_SHARDS)
+	s = check_outside(o->folder, k.plan.list->root, err); /* of an index, the root is the folder whose files it lists */
+	if (!s && k.plan.shard_count > MOST_SHARDS)
 		s = stk__fail(err, STK_LIMIT, "%lld tars: let them be larger", (long long)k.plan.shard_count);
-	else
+	if (!s)
 		s = pack_all(&k, err);
 	if (!s && info) {
 		*info = (struct stk_pack_info){.size = sizeof *info,

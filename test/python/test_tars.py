@@ -531,6 +531,17 @@ def test_changed_files_are_packed_again(tmp_path):
     assert sorted(found) == ["CAPTION 08"] + [f"caption {i:02}" for i in range(12) if i != 8]
 
 
+def test_tars_are_not_packed_into_their_source(tmp_path):
+    """The folder of the tars may not lie in the folder of the images, whether that or an index of it is the source."""
+    root, packed = tmp_path / "photos", tmp_path / "photos" / "packed"
+    write_tree(root, np.random.default_rng(SEED), 2, 2)
+    command("index", root, "-o", tmp_path / "index")
+    for source in (root, tmp_path / "index"):
+        assert f"{packed}: the tars would lie inside {root}" in pack(source, packed, code=1)
+        assert not packed.exists()
+    assert pack(tmp_path / "index", tmp_path / "packed")["samples"] == 4
+
+
 def test_a_pack_that_has_not_finished_is_noticed(tmp_path, capfd):
     root, packed = tmp_path / "photos", tmp_path / "packed"
     write_tree(root, np.random.default_rng(SEED), 2, 6)
