@@ -39,15 +39,34 @@ static bool shard_path(const struct packing *k, int64_t i, char out[PATH_MAX])
 	return snprintf(out, PATH_MAX, "%s/shards-%06lld.tar", k->options->folder, (long long)i) < PATH_MAX;
 }
 
-static bool has_tars(const char *folder)
+/* Returns whether a name is that of a file that an interrupted run has left incomplete: "shards-000000.tar.0123456789abcdef.part". */
+static bool is_part(const char *name)
+{
+	static const char *const begins[] = {"shards-", STK_PACK_PLAN ".", STK_PACK_CLASSES "."};
+	const size_t n = strlen(name);
+	bool own = false;
+	for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
+		own |= strncmp(name, begins[i], strlen(begins[i])) == 0;
+	return own && n > 5 && strcmp(name + n - 5, ".part") == 0;
+}
+
+/* Fails if the folder holds other files than incomplete ones of stk_pack. Without a plan these are not its own, and it would replace some of them. */
+static enum stk_status check_empty(const char *folder, struct stk_error *err)
 {
 	DIR *dir = opendir(folder);
-	bool found = false;
-	for (const struct dirent *e; dir && (e = readdir(dir));)
-		found |= strlen(e->d_name) > 4 && strcmp(e->d_name + strlen(e->d_name) - 4, ".tar") == 0;
-	if (dir)
-		closedir(dir);
-	return found;
+	const struct dirent *e;
+	if (!dir)
+		return stk__fail_errno(err, errno, "%s: cannot open the folder", folder);
+	do
+		e = stk__next_entry(dir);
+	while (e && is_part(e->d_name));
+	enum stk_status s = STK_OK;
+	if (e)
+		s = stk__fail(err, STK_INVALID, "%s: it holds other files, such as %s: name an empty folder", folder, e->d_name);
+	else if (errno)
+		s = stk__fail_errno(err, errno, "%s: cannot list the folder", folder);
+	closedir(dir);
+	return s;
 }
 
 /* Returns whether a folder, which need not exist yet, is the local folder `source` or is inside it. */
@@ -79,7 +98,7 @@ static enum stk_status check_outside(const char *folder, const char *source, str
 }
 
 /* Makes the folder, and writes a description of the plan into it. If the folder has a description already, it must be of the same plan, because tars that an
- * earlier run has finished are not written again. A folder without a description must not contain tars. */
+ * earlier run has finished are not written again. A folder without a description must be empty. */
 static enum stk_status claim_folder(const struct packing *k, struct stk_error *err)
 {
 	const char *folder = k->options->folder;
@@ -102,17 +121,11 @@ static enum stk_status claim_folder(const struct packing *k, struct stk_error *e
 	stk__free(existing);
 	if (same)
 		return STK_OK;
-	if (s == STK_OK || has_tars(folder))
+	if (s == STK_OK)
 		return stk__fail(
 			err, STK_INVALID, "%s: it holds tars of another source, or of other options: name an empty folder", folder);
-	return stk__write_whole(path, description, (size_t)n, "plan", err);
-}
-
-/* Returns whether the name looks like that of a partial tar: "shards-000000.tar.0123456789abcdef.part". */
-static bool is_part(const char *name)
-{
-	const size_t n = strlen(name);
-	return strncmp(name, "shards-", 7) == 0 && strstr(name, ".tar.") && n > 5 && strcmp(name + n - 5, ".part") == 0;
+	s = check_empty(folder, err);
+	return s ? s : stk__write_whole(path, description, (size_t)n, "plan", err);
 }
 
 /* Removes partial tars of runs that were killed. Partial tars that another process is still writing are locked, and stay. */
@@ -121,7 +134,8 @@ static void remove_parts(const char *folder)
 	struct stat st;
 	DIR *dir = opendir(folder);
 	for (const struct dirent *e; dir && (e = readdir(dir));) {
-		int fd = is_part(e->d_name) ? openat(dirfd(dir), e->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1;
+		const bool of_tar = is_part(e->d_name) && strstr(e->d_name, ".tar.");
+		int fd = of_tar ? openat(dirfd(dir), e->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1;
 		if (fd < 0)
 			continue;
 		if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_uid == geteuid() && !flock(fd, LOCK_EX | LOCK_NB))

@@ -542,6 +542,22 @@ def test_tars_are_not_packed_into_their_source(tmp_path):
     assert pack(tmp_path / "index", tmp_path / "packed")["samples"] == 4
 
 
+def test_tars_are_packed_only_into_an_empty_folder(tmp_path):
+    """A folder with files that `stoker pack` has not made is refused, since it might replace them. What an interrupted run has left may stay."""
+    root, packed = tmp_path / "photos", tmp_path / "packed"
+    write_tree(root, np.random.default_rng(SEED), 2, 2)
+    for name in ("classes.txt", "shards-000000.tar", "notes.txt", "0.part"):
+        shutil.rmtree(packed, ignore_errors=True)
+        packed.mkdir()
+        (packed / name).write_text("mine")
+        assert f"{packed}: it holds other files, such as {name}: name an empty folder" in pack(root, packed, code=1)
+        assert contents(packed) == {name: b"mine"}
+    (packed / "0.part").unlink()
+    for name in ("packing.txt", "classes.txt", "shards-000000.tar"):
+        (packed / f"{name}.0123456789abcdef.part").touch()
+    assert pack(root, packed)["samples"] == 4
+
+
 def test_a_pack_that_has_not_finished_is_noticed(tmp_path, capfd):
     root, packed = tmp_path / "photos", tmp_path / "packed"
     write_tree(root, np.random.default_rng(SEED), 2, 6)
