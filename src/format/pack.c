@@ -146,6 +146,20 @@ static void remove_parts(const char *folder)
 		closedir(dir);
 }
 
+/* Fails for a class whose name would be several lines of classes.txt, so that the classes after it would get other names. */
+static enum stk_status check_class_names(const struct packing *k, struct stk_error *err)
+{
+	for (int64_t i = 0; i < stk__file_list_classes(k->plan.list); i++) {
+		const char *name = stk__file_list_class_name(k->plan.list, i);
+		if (strpbrk(name, "\n\r"))
+			return stk__fail(err, STK_INVALID,
+				"%s: the class folder \"%s\" has a line break in its name, and " STK_PACK_CLASSES
+				" has a line for each class: rename the folder",
+				k->options->source, name);
+	}
+	return STK_OK;
+}
+
 static enum stk_status write_classes(const struct packing *k, struct stk_error *err)
 {
 	struct stk_text t = {0};
@@ -269,6 +283,8 @@ enum stk_status stk_pack(const struct stk_pack_options *o, struct stk_pack_info 
 	if (s)
 		return s;
 	s = check_outside(o->folder, k.plan.list->root, err); /* of an index, the root is the folder whose files it lists */
+	if (!s)
+		s = check_class_names(&k, err);
 	if (!s && k.plan.shard_count > MOST_SHARDS)
 		s = stk__fail(err, STK_LIMIT, "%lld tars: let them be larger", (long long)k.plan.shard_count);
 	if (!s)

@@ -558,6 +558,22 @@ def test_tars_are_packed_only_into_an_empty_folder(tmp_path):
     assert pack(root, packed)["samples"] == 4
 
 
+def test_names_of_packed_classes(tmp_path):
+    """Only a newline ends a line of classes.txt. Folders whose names have one are refused before anything is written."""
+    root, packed = tmp_path / "photos", tmp_path / "packed"
+    write_tree(root, np.random.default_rng(SEED), 4, 1)
+    names = ["a\x0bb\x0cc", "d\x1ce\x85f", "g\u2028h\u2029i", " j "]
+    for k, name in enumerate(names):
+        (root / f"class{k}").rename(root / name)
+    pack(root, packed)
+    assert Loader(packed, 2).classes == Loader(root, 2).classes == sorted(names)
+    for name in ("a\nb", "a\rb"):
+        (root / " j ").rename(root / name)
+        assert "has a line break in its name" in pack(root, tmp_path / "refused", code=1)
+        assert not (tmp_path / "refused").exists()
+        (root / name).rename(root / " j ")
+
+
 def test_a_pack_that_has_not_finished_is_noticed(tmp_path, capfd):
     root, packed = tmp_path / "photos", tmp_path / "packed"
     write_tree(root, np.random.default_rng(SEED), 2, 6)

@@ -237,9 +237,10 @@ class TarSource(Source):
             return []
         folder = folders.pop()
         try:
-            return _files.read_text(folder / "classes.txt").splitlines() if (folder / "packing.txt").is_file() else []
+            text = _files.read_text(folder / "classes.txt") if (folder / "packing.txt").is_file() else ""
         except (OSError, UnicodeDecodeError):
             return []
+        return text.removesuffix("\n").split("\n") if text else []  # str.splitlines would end lines at other characters too
 
     def fields(self, names: tuple[str, ...] | None) -> dict[str, int | None]:
         known = {name: k for k, name in enumerate(self.components)}
