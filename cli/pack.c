@@ -108,7 +108,7 @@ const struct command command_pack = {
 	.usage = "DIR|s3://BUCKET/PREFIX|TABLE... -o DIR",
 	.details = "Writes shards-000000.tar and so on, with their indexes, and classes.txt. A sample is the unchanged image, its "
 		   "label (NAME.cls) and the files next to it that have its name. The same folder gives the same bytes. If the "
-		   "command was interrupted, start it again: it writes the tars that are missing, or older than a file in them. Upload the "
+		   "command was interrupted, start it again: it writes the tars that are missing, or whose files have changed. Upload the "
 		   "folder as it is.\n\n"
 		   "A table is a Parquet file, a pattern of them, a folder of them, or a folder that the package datasets saved. A sample "
 		   "is then a row: the image or sound, the label (NUMBER.cls), and a file for each other column (NUMBER.caption.txt for "

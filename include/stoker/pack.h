@@ -42,7 +42,7 @@ struct stk_pack_info {
  * "a.v2.json" for "a.jpg"), unless they are images or fit an image with a longer name better.
  * An image whose name contains other dots, begins with one, or is not unique without its ending is called CLASS/NAME_ENDING_NUMBER, without
  * dots, because readers of WebDataset would skip it or join it to another sample. The same source gives the same bytes. Complete tars of an
- * earlier run with the same options are kept, so that an interrupted run can be continued, unless a local file in them was changed since.
+ * earlier run with the same options are kept, so that an interrupted run can be continued, unless a file in them was changed or replaced since.
  * STK_INVALID: the folder has tars of another source or other options. info may be NULL. */
 STK_API STK_MUST_USE enum stk_status stk_pack(const struct stk_pack_options *options, struct stk_pack_info *info, struct stk_error *err);
 

@@ -28,6 +28,8 @@ struct packing {
 	const struct stk_pack_options *options;
 	struct stk_pack_plan plan;
 	struct stk_io *io;
+	bool *is_current; /* [tar]: true if an earlier run has written the tar, and its files are still those of that run */
+	int sources;      /* descriptor of the file of sources; -1: not open */
 	_Atomic int64_t packed, kept;
 	_Atomic bool stop;
 };
@@ -42,7 +44,7 @@ static bool shard_path(const struct packing *k, int64_t i, char out[PATH_MAX])
 /* Returns whether a name is that of a file that an interrupted run has left incomplete: "shards-000000.tar.0123456789abcdef.part". */
 static bool is_part(const char *name)
 {
-	static const char *const begins[] = {"shards-", STK_PACK_PLAN ".", STK_PACK_CLASSES "."};
+	static const char *const begins[] = {"shards-", STK_PACK_PLAN ".", STK_PACK_SOURCES ".", STK_PACK_CLASSES "."};
 	const size_t n = strlen(name);
 	bool own = false;
 	for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
@@ -178,28 +180,50 @@ static enum stk_status write_classes(const struct packing *k, struct stk_error *
 
 /* ---- tars ---- */
 
-static int64_t nanoseconds(struct timespec t)
+enum { LINE = 17 }; /* length of a line of the file of sources */
+
+static void write_line(char line[LINE + 1], uint64_t sources)
 {
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+	snprintf(line, LINE + 1, "%016llx\n", (unsigned long long)sources);
 }
 
-/* Returns whether no local file in a tar was written or replaced after the tar was written. For objects in a bucket only the sizes are known, and the plan
- * already covers these. */
-static bool is_current(const struct packing *k, const struct stk_pack_shard *shard, const struct stat *tar)
+/* Sets k->is_current from the sources of the tars of earlier runs. Then writes the file of sources with zeros for the other tars, and keeps it open: a line is
+ * set only after its tar is complete. */
+static enum stk_status open_sources(struct packing *k, struct stk_error *err)
 {
-	const struct stk_file_list *l = k->plan.list;
-	char path[PATH_MAX];
-	struct stat st;
-	for (int64_t m = shard->first; m < shard->first + shard->count && !l->sized; m++) {
-		const int64_t file = k->plan.members[m].file;
-		if (file < 0)
-			continue;
-		stk__file_list_path(l, file, path, sizeof path);
-		if (stat(path, &st) || nanoseconds(st.st_mtim) > nanoseconds(tar->st_mtim) ||
-			nanoseconds(st.st_ctim) > nanoseconds(tar->st_mtim))
-			return false;
+	char path[PATH_MAX], line[LINE + 1];
+	uint8_t *text = NULL;
+	size_t size = 0;
+	struct stk_new_file f;
+	snprintf(path, sizeof path, "%s/" STK_PACK_SOURCES, k->options->folder);
+	k->is_current = stk__calloc((size_t)k->plan.shard_count + 1, sizeof *k->is_current);
+	if (!k->is_current)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for the list of tars");
+	bool ok = stk__read_whole(path, (size_t)MOST_SHARDS * LINE, &text, &size, NULL) == STK_OK;
+	for (int64_t i = 0; ok && i < k->plan.shard_count && (size_t)(i + 1) * LINE <= size; i++) {
+		write_line(line, k->plan.shards[i].sources);
+		k->is_current[i] = memcmp(text + i * LINE, line, LINE) == 0;
 	}
-	return true;
+	stk__free(text);
+	ok = stk__new_file_begin(&f, path, 0666);
+	k->sources = ok ? fcntl(f.fd, F_DUPFD_CLOEXEC, 0) : -1;
+	for (int64_t i = 0; i < k->plan.shard_count && ok; i++) {
+		write_line(line, k->is_current[i] ? k->plan.shards[i].sources : 0);
+		ok = stk__new_file_write(&f, line, LINE);
+	}
+	if (f.fd >= 0)
+		ok = stk__new_file_end(&f, ok && k->sources >= 0);
+	return ok ? STK_OK : stk__file_not_written(path, "list of tars", err);
+}
+
+static enum stk_status write_tar(struct packing *k, int32_t i, const char *path, struct stk_error *err)
+{
+	char line[LINE + 1];
+	enum stk_status s = stk__pack_write(&k->plan, i, k->io, path, &k->packed, &k->stop, err);
+	write_line(line, k->plan.shards[i].sources);
+	if (!s && pwrite(k->sources, line, LINE, (off_t)i * LINE) != LINE)
+		s = stk__file_not_written(path, "list of tars next to it", err);
+	return s;
 }
 
 static enum stk_status pack_one(void *user, int32_t i, struct stk_error *err)
@@ -210,8 +234,8 @@ static enum stk_status pack_one(void *user, int32_t i, struct stk_error *err)
 	struct stat st;
 	if (!shard_path(k, i, path))
 		return stk__fail(err, STK_INVALID, "%.200s...: the path is too long", k->options->folder);
-	if (stat(path, &st) || st.st_size != shard->bytes || !is_current(k, shard, &st))
-		return stk__pack_write(&k->plan, i, k->io, path, &k->packed, &k->stop, err);
+	if (stat(path, &st) || st.st_size != shard->bytes || !k->is_current[i])
+		return write_tar(k, i, path, err);
 	for (int64_t m = shard->first; m < shard->first + shard->count; m++)
 		atomic_fetch_add(&k->packed, k->plan.members[m].file >= 0);
 	atomic_fetch_add(&k->kept, 1);
@@ -246,6 +270,8 @@ static enum stk_status pack_all(struct packing *k, struct stk_error *err)
 	struct stk_storage *storage = NULL;
 	enum stk_status s = claim_folder(k, err);
 	if (!s)
+		s = open_sources(k, err);
+	if (!s)
 		remove_parts(k->options->folder);
 	if (!s)
 		s = k->options->storage ? (storage = stk_storage_ref(k->options->storage), STK_OK)
@@ -265,7 +291,7 @@ enum stk_status stk_pack(const struct stk_pack_options *o, struct stk_pack_info 
 {
 	if (STK_NEED(err, o) || STK_NEED(err, o->source, o->folder))
 		return STK_INVALID;
-	struct packing k = {.options = o};
+	struct packing k = {.options = o, .sources = -1};
 	if (o->size != sizeof *o || (info && info->size != sizeof *info))
 		return stk__fail(err, STK_INVALID, "stk_pack_options.size is %zu; this library expects %zu", o->size, sizeof *o);
 	if (o->shard_bytes < 0 || o->threads < 0 || o->threads > STK_MOST_CREW || o->seed < -1)
@@ -299,6 +325,9 @@ enum stk_status stk_pack(const struct stk_pack_options *o, struct stk_pack_info 
 		for (int64_t i = 0; i < k.plan.shard_count; i++)
 			info->bytes += k.plan.shards[i].bytes;
 	}
+	if (k.sources >= 0)
+		close(k.sources);
+	stk__free(k.is_current);
 	stk__pack_plan_free(&k.plan);
 	return s;
 }

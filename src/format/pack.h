@@ -8,11 +8,14 @@
 
 #define STK_PACK_PLAN "packing.txt"    /* file that describes the data set and the options of the tars, for later runs */
 #define STK_PACK_CLASSES "classes.txt" /* file of the class names, which is written after the last tar */
+/* File with a line for each tar: the `sources` of its struct stk_pack_shard in 16 hexadecimal digits, or zeros if the tar is not complete. */
+#define STK_PACK_SOURCES "packing.sources"
 
 /* A file in a tar. */
 struct stk_pack_member {
 	int64_t file; /* index of the file in the list; -1: the member is the sample's label, which comes from no file */
 	int64_t size;
+	uint64_t source; /* hash of what identifies the state of the file; 0 for a label */
 	int32_t label;
 	uint64_t name; /* offset of the member's name in the plan's names */
 };
@@ -20,6 +23,7 @@ struct stk_pack_member {
 struct stk_pack_shard {
 	int64_t first, count; /* index of the tar's first member, and number of its members */
 	int64_t bytes;        /* size of the tar in bytes */
+	uint64_t sources;     /* hash of what identifies the state of its files: inode, times and size; for objects, the hash of the ETag */
 };
 
 struct stk_pack_plan {

@@ -101,7 +101,7 @@ int64_t stk__pack_member_bytes(const char *name, int64_t size)
 	return (record ? BLOCK + (record + BLOCK - 1) / BLOCK * BLOCK : 0) + BLOCK + (size + BLOCK - 1) / BLOCK * BLOCK;
 }
 
-static bool add_member(struct stk_pack_plan *p, int64_t file, int64_t size, int32_t label, const char *name)
+static bool add_member(struct stk_pack_plan *p, struct stk_pack_member member, const char *name)
 {
 	size_t n = strlen(name) + 1;
 	if (p->count == p->capacity) {
@@ -121,24 +121,31 @@ static bool add_member(struct stk_pack_plan *p, int64_t file, int64_t size, int3
 		p->names_capacity = capacity;
 	}
 	memcpy(p->names + p->names_size, name, n);
-	p->members[p->count++] = (struct stk_pack_member){file, size, label, p->names_size};
+	member.name = p->names_size;
+	p->members[p->count++] = member;
 	p->names_size += n;
 	return true;
 }
 
-static enum stk_status size_of(const struct planning *g, int64_t file, int64_t *out)
+/* Sets the member's size and source from its file. */
+static enum stk_status look_at_file(const struct planning *g, struct stk_pack_member *m)
 {
 	char path[PATH_MAX];
 	struct stat st;
 	const struct stk_file_list *l = g->plan->list;
 	if (l->sized) {
-		*out = stk__list_object(l, file).size;
+		const struct stk_list_object object = stk__list_object(l, m->file);
+		m->size = object.size;
+		m->source = object.tag;
 		return STK_OK;
 	}
-	stk__file_list_path(l, file, path, sizeof path);
+	stk__file_list_path(l, m->file, path, sizeof path);
 	if (stat(path, &st))
 		return stk__fail_errno(g->err, errno, "%s: cannot stat it", path);
-	*out = st.st_size;
+	const uint64_t facts[] = {
+		st.st_dev, st.st_ino, (uint64_t)st.st_size, (uint64_t)stk__file_ns(st.st_mtim), (uint64_t)stk__file_ns(st.st_ctim)};
+	m->size = st.st_size;
+	m->source = stk__hash_bytes(0, facts, sizeof facts);
 	return STK_OK;
 }
 
@@ -197,21 +204,22 @@ static bool fits_better(const struct planning *g, const struct stem_group *stem_
 static enum stk_status add_file(const struct planning *g, int64_t file, const char *key, const char *ending, int32_t label)
 {
 	char name[2 * PATH_MAX];
-	int64_t size = 0;
-	enum stk_status s = size_of(g, file, &size);
+	struct stk_pack_member member = {.file = file, .label = label};
+	enum stk_status s = look_at_file(g, &member);
 	if (s)
 		return s;
 	snprintf(name, sizeof name, "%s.%s", key, ending);
 	g->plan->files += !g->used[file];
 	g->used[file] = true;
-	return add_member(g->plan, file, size, label, name) ? STK_OK : no_memory(g);
+	return add_member(g->plan, member, name) ? STK_OK : no_memory(g);
 }
 
 static enum stk_status add_label(const struct planning *g, const char *key, int32_t label)
 {
 	char name[PATH_MAX + 64], text[32];
 	snprintf(name, sizeof name, "%s.cls", key);
-	return add_member(g->plan, -1, snprintf(text, sizeof text, "%d", label), label, name) ? STK_OK : no_memory(g);
+	const struct stk_pack_member member = {.file = -1, .size = snprintf(text, sizeof text, "%d", label), .label = label};
+	return add_member(g->plan, member, name) ? STK_OK : no_memory(g);
 }
 
 static enum stk_status add_sample(const struct planning *g, int64_t file)
@@ -251,7 +259,8 @@ static bool begin_shard(struct stk_pack_plan *p, int64_t first)
 		p->shards = grown;
 		p->shard_capacity = capacity;
 	}
-	p->shards[p->shard_count++] = (struct stk_pack_shard){first, 0, 1024}; /* with the two empty blocks at the end of the tar */
+	p->shards[p->shard_count++] =
+		(struct stk_pack_shard){.first = first, .bytes = 1024}; /* with the two empty blocks at the end of the tar */
 	return true;
 }
 
@@ -274,6 +283,8 @@ static enum stk_status plan_sample(const struct planning *g, int64_t file)
 	shard = &p->shards[p->shard_count - 1];
 	shard->count += p->count - first;
 	shard->bytes += bytes;
+	for (int64_t i = first; i < p->count; i++)
+		shard->sources = stk__hash_bytes(shard->sources, &p->members[i].source, sizeof p->members[i].source);
 	p->samples++;
 	return STK_OK;
 }

@@ -340,7 +340,7 @@ def index_of_tree():
 
 all_kinds("an index of a tree", index_of_tree, lambda: list(Loader(root / "tree" / "index.stoker", 2, transforms=[T.Resize((8, 8))], num_threads=2)))
 all_kinds("the place of an index", lambda: tree() / "index.stoker", lambda: command("index", root / "tree", "-o", root / "tree" / "index.stoker", "-q"))
-for name in ("packing.txt", "shards-000000.tar", "classes.txt", "shards-000000.tar.part", "shards-000000.tar.stoker"):
+for name in ("packing.txt", "packing.sources", "shards-000000.tar", "classes.txt", "shards-000000.tar.part", "shards-000000.tar.stoker"):
     def packed(name=name):
         tree()
         folder("packed")

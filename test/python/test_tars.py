@@ -512,7 +512,7 @@ def test_packed_tars_hold_every_sample(tmp_path, monkeypatch):
 
 
 def test_changed_files_are_packed_again(tmp_path):
-    """A tar is kept only if none of its files is newer, also if their sizes are the same and their times were copied."""
+    """A tar is kept only if its files are those that it was made of, also if others have the same names, sizes and times."""
     root, packed = tmp_path / "photos", tmp_path / "packed"
     write_tree(root, np.random.default_rng(SEED), 2, 6)
     for i, path in enumerate(sorted(root.rglob("*.jpg"))):
@@ -529,6 +529,38 @@ def test_changed_files_are_packed_again(tmp_path):
         with tarfile.open(path) as tar:
             found += [tar.extractfile(m).read().decode() for m in tar.getmembers() if m.name.endswith(".txt")]
     assert sorted(found) == ["CAPTION 08"] + [f"caption {i:02}" for i in range(12) if i != 8]
+
+
+@pytest.mark.parametrize("how", ["folders", "links"])
+def test_files_that_were_swapped_are_packed_again(tmp_path, how):
+    """Renaming a folder changes no time of its files, and so does another target of a link."""
+    root, packed = tmp_path / "photos", tmp_path / "packed"
+    for name in ("other", "photos"):
+        for k in range(6):
+            path = tmp_path / name / f"class{k % 2}" / f"{k}.jpg"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(jpeg(3).replace(b"JFIF", name[:4].encode()))
+    if how == "links":
+        target = root / "class1" / "3.jpg"
+        shutil.move(target, tmp_path / "3.jpg")
+        target.symlink_to(tmp_path / "3.jpg")
+    old = pack(root, packed, "--shard-size", "5KB")["tars"]
+    before = contents(packed)
+    assert old > 1 and pack(root, packed, "--shard-size", "5KB")["kept"] == old
+    if how == "links":
+        target.unlink()
+        target.symlink_to(tmp_path / "other" / "class1" / "3.jpg")
+    else:
+        root.rename(tmp_path / "old")
+        (tmp_path / "other").rename(root)
+    assert pack(root, packed, "--shard-size", "5KB")["kept"] == (old - 1 if how == "links" else 0)
+    assert contents(packed) != before
+    pack(root, tmp_path / "fresh", "--shard-size", "5KB")
+    for tar in packed.glob("*.tar"):
+        assert tar.read_bytes() == (tmp_path / "fresh" / tar.name).read_bytes()
+    if how == "folders":  # a run that continues keeps the complete tars
+        (packed / "shards-000001.tar").unlink()
+        assert pack(root, packed, "--shard-size", "5KB")["kept"] == old - 1
 
 
 def test_tars_are_not_packed_into_their_source(tmp_path):
