@@ -380,14 +380,23 @@ class Normalize(Transform):
 
 class ToDtype(Transform):
     """Converts images to a type. scale=True also scales values to the type's range (0..1 for floats). scale=False, torchvision's default, keeps uint8 images on
-    the scale 0..255."""
+    the scale 0..255. dtype: a type, or a dict with types for "Image", "Mask" and "others", or torchvision's classes; None: those do not change."""
 
-    _makes_floats = True
     _is_never_grouped = True
 
     def __init__(self, dtype: Any, scale: bool = False) -> None:
-        self.dtype = types.to_dtype(dtype)
+        given = dtype.items() if isinstance(dtype, dict) else ()
+        self.dtype: Any = (
+            {str(getattr(kind, "__name__", kind)): None if to is None else types.to_dtype(to) for kind, to in given}
+            if isinstance(dtype, dict)
+            else types.to_dtype(dtype)
+        )
         self.scale = bool(scale)
+        dtype_for(self.dtype, "Image")
+
+    @property
+    def _makes_floats(self) -> bool:
+        return dtype_for(self.dtype, "Image") is not None
 
 
 class ConvertImageDtype(ToDtype):
@@ -601,7 +610,7 @@ _TRANSLATE: dict[str, Callable[[Any], Transform]] = {
     "RandomPosterize": lambda t: RandomPosterize(t.bits, t.p),
     "RandomRotation": lambda t: RandomRotation(t.degrees, t.interpolation, t.expand, t.center, _fill(t.fill)),
     "RandomSolarize": lambda t: RandomSolarize(t.threshold, t.p),
-    "ToDtype": lambda t: ToDtype(_image_dtype(t.dtype), t.scale),
+    "ToDtype": lambda t: ToDtype(t.dtype, t.scale),
     "ConvertImageDtype": lambda t: ConvertImageDtype(t.dtype),
     "ToTensor": lambda t: ToTensor(),
     "ToImage": lambda t: ToImage(),
@@ -649,15 +658,15 @@ _TIMM: dict[str, Callable[[Any], Transform]] = {
 }
 
 
-def _image_dtype(dtype: Any) -> Any:
-    """Returns the type for images. torchvision's ToDtype also takes a dict with a type for each kind of input."""
+def dtype_for(dtype: Any, kind: str) -> Any:
+    """Returns the type to which ToDtype(dtype) converts one kind of input: "Image", "Mask", "Tensor" for an image that is a plain tensor, and so on; None if
+    they do not change. Raises ValueError if a dict has no type for images."""
     if not isinstance(dtype, dict):
-        return dtype
-    for kind in ("Image", "others"):
-        for key, wanted in dtype.items():
-            if wanted is not None and getattr(key, "__name__", key) == kind:
-                return wanted
-    raise ValueError(f"ToDtype: {dtype!r} names no type for images")
+        return dtype if kind in ("Image", "Tensor") else None
+    types_of = {getattr(key, "__name__", key): wanted for key, wanted in dtype.items()}
+    if kind in ("Image", "Tensor") and kind not in types_of and "others" not in types_of:
+        raise ValueError(f"ToDtype: {dtype!r} names no type for images: add one for {kind} or others; None leaves them as they are")
+    return types_of.get(kind, types_of.get("others"))
 
 
 def _name(mode: Any) -> str:

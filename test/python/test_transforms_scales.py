@@ -14,7 +14,7 @@ from stoker.errors import InvalidArgumentError
 from support import SEED, import_torchvision
 
 torchvision = import_torchvision()
-from torchvision import datasets  # noqa: E402
+from torchvision import datasets, tv_tensors  # noqa: E402
 from torchvision import transforms as v1  # noqa: E402
 from torchvision.transforms import v2  # noqa: E402
 
@@ -222,3 +222,91 @@ def test_an_erasing_after_one_with_noise_replaces_the_noise():
     steps = [T.RandomErasing(1.0, scale=(0.9, 0.95), ratio=(1, 1), value="random"), T.RandomErasing(1.0, scale=(0.4, 0.5), value=0.2)]
     made = next(iter(Loader((np.zeros((3, 40, 40, 3), np.uint8),), 3, transforms=steps)))[0]
     assert 0.39 < (made == np.float32(0.2)).float().mean() < 0.51
+
+
+# ---- types for kinds of fields ----
+
+
+class Boxed(torch.utils.data.Dataset):
+    """Samples with an image, a mask and boxes, as tv_tensors."""
+
+    def __init__(self, transform=None):
+        rng = np.random.default_rng(SEED)
+        self.images, self.masks = rng.integers(0, 256, (4, 3, 8, 9), np.uint8), rng.integers(0, 5, (4, 8, 9)).astype(np.uint8)
+        self.transform = transform
+
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, k):
+        sample = {
+            "image": tv_tensors.Image(torch.from_numpy(self.images[k])),
+            "mask": tv_tensors.Mask(torch.from_numpy(self.masks[k])),
+            "boxes": tv_tensors.BoundingBoxes(torch.tensor([[1.0, 2, 5, 6]]), format="XYXY", canvas_size=(8, 9)),
+        }
+        return sample if self.transform is None else self.transform(sample)
+
+
+@pytest.mark.parametrize("number", range(CASES))
+def test_types_of_fields_are_those_of_torchvision(number):
+    draw = random.Random(f"{SEED} types {number}")
+    kinds = {
+        tv_tensors.Image: [None, torch.float32, torch.uint8],
+        tv_tensors.Mask: [None, torch.int64, torch.uint8, torch.float32],
+        tv_tensors.BoundingBoxes: [None, torch.float32, torch.int64],
+        torch.Tensor: [None, torch.float32],
+    }
+    chosen = {kind: draw.choice(options) for kind, options in kinds.items() if draw.random() < 0.5}
+    if draw.random() < 0.8:
+        chosen["others"] = draw.choice([None, torch.float32, torch.int64])
+    moves = draw.choice([[], [v2.RandomHorizontalFlip(1.0)], [v2.RandomHorizontalFlip(1.0), v2.RandomCrop((5, 6))]])
+    chain = v2.Compose([*moves, v2.ToImage(), v2.ToDtype(chosen, scale=draw.random() < 0.7)])
+    try:
+        wanted = Boxed(chain)[0]
+    except ValueError:  # torchvision demands a type for each kind that samples have
+        return
+    try:
+        batch = next(iter(Loader(Boxed(), 1, transforms=chain, fields=("image", "mask", "boxes"))))
+    except InvalidArgumentError as e:
+        image, boxes = wanted["image"].dtype, wanted["boxes"].dtype
+        assert ("images are float32" in str(e) and image == torch.int64) or (
+            "a Loader keeps their type" in str(e) and boxes != torch.float32
+        ), e
+        return
+    for name in ("image", "mask"):
+        made = getattr(batch, name)[0]
+        assert made.dtype == wanted[name].dtype, (chosen, name)
+        if len(moves) < 2:
+            assert torch.allclose(made.double(), wanted[name].double(), atol=1e-6), (chosen, name)
+    assert batch.boxes[0].dtype == wanted["boxes"].dtype
+
+
+@pytest.mark.parametrize("first", [v2.ToImage, v2.PILToTensor])
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        {tv_tensors.Image: None, "others": torch.float32},
+        {tv_tensors.Image: torch.float32, "others": None},
+        {tv_tensors.Image: torch.float32, tv_tensors.Mask: torch.int64, "others": None},
+        {tv_tensors.Mask: torch.int64, "others": None},
+        {tv_tensors.Mask: torch.int64, "others": torch.float32},
+        {torch.Tensor: torch.float32, "others": None},
+    ],
+    ids=str,
+)
+def test_types_of_images_are_those_of_torchvision(folder, first, chosen):
+    """PILToTensor makes plain tensors, for which ToDtype does not take the type of tv_tensors.Image."""
+    data = datasets.ImageFolder(folder, v2.Compose([first(), v2.ToDtype(chosen, scale=True)]))
+    wanted = torch.stack([data[k][0] for k in range(3)])
+    for loader in (Loader(data, 3), stoker.DataLoader(data, 3, num_workers=1)):
+        made = next(iter(loader))[0]
+        assert made.dtype == wanted.dtype and torch.allclose(made.double(), wanted.double(), atol=1e-6), loader
+
+
+def test_to_dtype_takes_names_of_kinds():
+    image = np.full((4, 4, 3), 51, np.uint8)
+    assert T.ToDtype({"Image": torch.float32, "others": None}, scale=True)(image).max() == pytest.approx(0.2)
+    unchanged = T.ToDtype({"Image": None, "Mask": torch.int64})
+    assert unchanged(image).dtype == np.uint8 and repr(unchanged) == "ToDtype({'Image': None, 'Mask': torch.int64})"
+    with pytest.raises(ValueError, match="names no type for images: add one for Image or others"):
+        T.ToDtype({"Mask": torch.int64})

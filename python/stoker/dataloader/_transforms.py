@@ -227,7 +227,9 @@ def _retyped(part: Any, name: str, form: _Form, tv_image: bool) -> tuple[_Form, 
         raise InPython(f"{name} gets a PIL image")
     import torch
 
-    dtype = T._image_dtype(part.dtype)
+    dtype = T.dtype_for(part.dtype, "Image" if tv_image else "Tensor")
+    if dtype is None:
+        return form, tv_image
     if dtype is torch.float32:
         return _Form.FLOATS, tv_image
     if dtype is torch.uint8 and form is _Form.BYTES:

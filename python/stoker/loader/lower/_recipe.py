@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math as numbers
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from stoker import fn, types
@@ -47,6 +47,7 @@ class Recipe:
     tail: list[_tail.Tail]  # the last transforms, which run in Python on the finished image as a tensor
     after_tail: types.DALIDataType | None = None  # the type to which the tail's result is converted; None: it is not converted
     half: bool = False  # whether the tail gets bfloat16, for which NumPy has no type
+    dtypes: dict[str, types.DALIDataType] = field(default_factory=dict)  # the type to which a kind of field is converted, such as "Mask"
     views: _views.Views | None = None  # the user's function that makes several tensors of the image after `steps`
 
     @classmethod
@@ -82,7 +83,7 @@ class Recipe:
         if wanted not in FLOATS and erasings:
             raise InvalidArgumentError(f"{erasings[0]!r} draws numbers around zero: they cannot be {name}")
         mean, std = (normalize.mean, normalize.std) if normalize is not None else (None, None)
-        recipe = cls(parts.steps, mean, std, types.DALIDataType(wanted), parts.unit, channels_last, erasings, [])
+        recipe = cls(parts.steps, mean, std, types.DALIDataType(wanted), parts.unit, channels_last, erasings, [], dtypes=parts.dtypes)
         if views is not None:
             recipe.views, recipe.dtype, recipe.after_tail = views, types.UINT8, dtype
             return recipe
@@ -179,9 +180,9 @@ class Recipe:
         """Returns the finished image, and finishes further images with the same draws. Maps of floats become CHW, with unchanged numbers."""
         if image.followers is None:
             return self._finished(image)
-        for field in image.followers.fields:
-            if field.kind not in (IMAGE, MASK):
-                field.node = fn.crop_mirror_normalize(field.node, dtype=types.FLOAT, mean=[0.0], std=[1.0], output_layout="CHW")
+        for follower in image.followers.fields:
+            if follower.kind not in (IMAGE, MASK):
+                follower.node = fn.crop_mirror_normalize(follower.node, dtype=types.FLOAT, mean=[0.0], std=[1.0], output_layout="CHW")
         return image.on_each(lambda one: one.moved(self._finished(one), None)).node
 
     def _finished(self, image: Image) -> DataNode:

@@ -119,6 +119,8 @@ class Parts:
         self.erasings: list[T.RandomErasing] = []
         self.tail: list[Rule] = []
         self.dtype: types.DALIDataType | None = None  # the type that the transforms so far have set; None: no transform has set a type
+        self.image_kind = "Image"  # "Tensor" if images are plain tensors in torchvision: the key for them in ToDtype's dict
+        self.dtypes: dict[str, types.DALIDataType] = {}  # the type that the transforms so far have set for a kind of field, such as "Mask"
         self.unit = True  # whether floats are on the scale 0..1; else 0..255
 
     @property

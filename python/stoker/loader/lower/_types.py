@@ -6,6 +6,7 @@ from __future__ import annotations
 from stoker import transforms as T
 from stoker import types
 from stoker.errors import InvalidArgumentError, UnsupportedError
+from stoker.loader._kinds import BOXES, MASK, POINTS
 from stoker.loader.lower._functions import call, name_of
 from stoker.loader.lower._rules import FLOATS, Gate, Image, Parts, Rule, rule_for
 from stoker.loader.lower._tail import Normalized, Tail
@@ -16,25 +17,32 @@ from stoker.loader.lower._views import Views, views_of
 class _ToBytes(Rule):
     def add_to(self, parts: Parts) -> None:
         parts.dtype = types.UINT8
+        parts.image_kind = "Image" if isinstance(self.t, T.ToImage) else "Tensor"
 
 
 @rule_for(T.ToDtype, of_subclasses=True)
 class _ToDtype(Rule):
     def add_to(self, parts: Parts) -> None:
         t = self.t
+        parts.dtypes |= {kind: to for kind in (MASK, BOXES, POINTS) if (to := T.dtype_for(t.dtype, kind)) is not None}
+        dtype = T.dtype_for(t.dtype, parts.image_kind)
+        if dtype is None:
+            return
         from_float = parts.dtype in FLOATS
-        if t.dtype not in (*FLOATS, types.UINT8):
+        if dtype not in (*FLOATS, types.UINT8):
             raise InvalidArgumentError(f"{t!r}: images are float32, float16, bfloat16 or uint8")
-        if t.dtype == types.UINT8 and from_float and t.scale != parts.unit:
+        if dtype == types.UINT8 and from_float and t.scale != parts.unit:
             raise InvalidArgumentError(f"{t!r} would cut values on the scale 0..1 to whole numbers: use scale=True")
         if not from_float:
-            parts.unit = t.scale or t.dtype == types.UINT8
-        parts.dtype = types.DALIDataType(t.dtype)
+            parts.unit = t.scale or dtype == types.UINT8
+        parts.dtype = types.DALIDataType(dtype)
 
 
 @rule_for(T.ToTensor, gives_tensor=True)
 class _ToTensor(_ToDtype):
-    pass
+    def add_to(self, parts: Parts) -> None:
+        super().add_to(parts)
+        parts.image_kind = "Tensor"
 
 
 @rule_for(T.Normalize, of_subclasses=True)

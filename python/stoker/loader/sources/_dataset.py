@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from stoker import _numbers, _same_data, fn
+from stoker import _numbers, _same_data, fn, types
 from stoker._arrays import bytes_of
 from stoker._ranks import Shard
 from stoker._session import Session
@@ -560,6 +560,7 @@ class DatasetSource(Source):
         for k in (k for k, kind in enumerate(kinds, 1) if kind.name == MASK):
             dtype = example[k].dtype
             _check_fills(getattr(dtype, "name", str(dtype).removeprefix("torch.")), spec)
+            self._convert_mask(moving[k], spec)
         padded = {k: spec.padded(field.node, field.kind) for k, field in moving.items()}
         moved = {k: fn.squeeze(node, axes=[0]) if k in flat else node for k, node in padded.items()}
         # Targets that Python converts after the pipeline, those in `finish`, stay in host memory.
@@ -573,6 +574,13 @@ class DatasetSource(Source):
             return [finished, *targets, *views]
         self._let_follow(followers, nodes[-1])
         return [finished, *targets, followers.numbers()]
+
+    @staticmethod
+    def _convert_mask(field: Field, spec: Spec) -> None:
+        """Converts a mask to the type that a transform demands (ToDtype). It was moved in its own type, because that has fewer bytes."""
+        dtype = spec.views[0].dtypes.get(MASK)
+        if dtype is not None:
+            field.node = fn.cast(field.node, dtype=dtype)
 
     def _field(self, node: DataNode, kind: Kind, example: Any, k: int, spec: Spec) -> Field:
         """Makes the Field of a part that is a mask, a further image or a map of floats. Images and maps become HWC. k: the part's index in the sample. Raises
@@ -701,6 +709,14 @@ class DatasetSource(Source):
     def _check_targets(self, spec: Spec, example: tuple[Any, ...]) -> None:
         """Raises InvalidArgumentError for a target with the shape of a mask or of boxes, if transforms move the image and the user did not give the kind."""
         named = {k for k, name in enumerate(self.samples_of.names_of_parts(), 1) if name in (self.samples_of.given or {})}
+        for target, kind in zip(example[1:], self.samples_of.kinds or (), strict=False):
+            wanted = None if kind.name == MASK else spec.views[0].dtypes.get(kind.name)
+            given = str(getattr(target, "dtype", "")).removeprefix("torch.")
+            if wanted is not None and given != types.dtype_name(wanted):
+                raise InvalidArgumentError(
+                    f"ToDtype converts {kind.name} to {types.dtype_name(wanted)}, and the dataset gives them as {given}: a Loader keeps their type. Convert them "
+                    f"in the Dataset, or give None for {kind.name} and convert them on the batch"
+                )
         for k, (target, kind) in enumerate(zip(example[1:], self.samples_of.kinds or (), strict=False), 1):
             shape = getattr(target, "shape", ())
             if spec.moves and len(shape) >= 2 and not kind.follows and k not in named:
