@@ -67,6 +67,9 @@ struct stk_storage_config {
 	void (*fetch_done)(void *user); /* called once, after the last call of fetch, even if stk_storage_create fails; may be NULL */
 	const char *fetch_schemes;
 	int32_t fetch_threads; /* maximum number of simultaneous calls of fetch: at most 512; default 32 */
+	/* A name of the store that fetch reads, which must differ from the names of all other stores in which the same URI names another object. Entries of the
+	 * cache belong to this name, so fetch and cache together need it. */
+	const char *fetch_name;
 	/* Whether fetch also answers listings. For SCHEME://ROOT/... it is then asked for the whole of
 	 * "SCHEMElist://ROOT?delimiter=%2F&encoding-type=url&list-type=2&prefix=..." and answers in XML, as an S3 store answers
 	 * ListObjectsV2. Folders, globs and sizes of such URIs need it. */

@@ -135,7 +135,7 @@ static PyObject *storage_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
 {
 	static char *names[] = {"endpoint", "region", "profile", "access_key", "secret_key", "session_token", "anonymous", "addressing",
 		"ca_bundle", "proxy", "threads", "requests", "retries", "connect_ms", "first_byte_ms", "stall_ms", "no_hedging", "fetch",
-		"fetch_schemes", "fetch_threads", "fetch_lists", "cache", "cache_limit", NULL};
+		"fetch_schemes", "fetch_threads", "fetch_name", "fetch_lists", "cache", "cache_limit", NULL};
 	struct stk_storage_config c = {.size = sizeof(c)};
 	long long connect_ms = 0, first_byte_ms = 0, stall_ms = 0, cache_limit = 0;
 	int anonymous = 0, no_hedging = 0, fetch_lists = 0, addressing = STK_ADDRESSING_AUTO;
@@ -144,10 +144,10 @@ static PyObject *storage_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
 	struct stk_error err = {0};
 	enum stk_status status;
 
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|zzzzzzpizziiiLLLpOzipzL:Storage", names, &c.endpoint, &c.region, &c.profile,
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|zzzzzzpizziiiLLLpOzizpzL:Storage", names, &c.endpoint, &c.region, &c.profile,
 		    &c.access_key, &c.secret_key, &c.session_token, &anonymous, &addressing, &c.ca_bundle, &c.proxy, &c.threads,
 		    &c.requests, &c.retries, &connect_ms, &first_byte_ms, &stall_ms, &no_hedging, &fetch, &c.fetch_schemes,
-		    &c.fetch_threads, &fetch_lists, &c.cache, &cache_limit))
+		    &c.fetch_threads, &c.fetch_name, &fetch_lists, &c.cache, &cache_limit))
 		return NULL;
 	c.anonymous = anonymous;
 	c.addressing = (enum stk_addressing)addressing;

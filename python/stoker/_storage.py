@@ -54,6 +54,8 @@ class Storage:
     failed; after other errors it is called again, as often as a request to a store is sent again, except for PermissionError, MemoryError and mistakes in the
     program such as TypeError. fetch_schemes: the schemes of the URIs that the function reads, such as ("gs", "s3"); None: all schemes that Stoker does not
     read itself.
+    fetch_name: a name of the store that the function reads, which is needed with a cache. Stores in which the same URI names different objects, such as two
+    accounts, need different names.
     list: a second function of yours. list(uri) gets the URI of a folder, which ends in a slash, and returns a pair (URI, bytes) for each file below it, at
     any depth. With it, folders, globs and tars without an index can be read too. An fsspec filesystem can be given for both functions: fetch=fs.
 
@@ -90,9 +92,15 @@ class Storage:
         list: Callable[[str], Iterable[tuple[str, int]]] | None = None,
         fetch_schemes: str | Sequence[str] | None = None,
         fetch_threads: int | None = None,
+        fetch_name: str | None = None,
     ) -> None:
-        if fetch is None and (fetch_schemes is not None or fetch_threads is not None or list is not None):
-            raise InvalidArgumentError("Storage: list, fetch_schemes and fetch_threads go with fetch")
+        if fetch is None and any(given is not None for given in (list, fetch_schemes, fetch_threads, fetch_name)):
+            raise InvalidArgumentError("Storage: list, fetch_schemes, fetch_threads and fetch_name go with fetch")
+        if fetch is not None and cache is not None and not fetch_name:
+            raise InvalidArgumentError(
+                "Storage: fetch and cache need fetch_name, a name of the store that fetch reads (such as its account), so that the cache does not "
+                "confuse its objects with those of another store"
+            )
         source = None
         if fetch is not None:
             from stoker._fetched import function_source  # it imports urllib.parse, and most programs have no fetch
@@ -124,6 +132,7 @@ class Storage:
             "fetch_lists": source is not None and source.list is not None,
             "fetch_schemes": fetch_schemes if fetch_schemes is None or isinstance(fetch_schemes, str) else " ".join(fetch_schemes),
             "fetch_threads": _count("fetch_threads", fetch_threads, 1, 512),
+            "fetch_name": fetch_name,
         }
         self._made: tuple[int, _core.Storage] | None = None
         self.core()  # raises an error now if an argument is wrong

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "base/xxhash.h"
 #include "io/served.h"
 
 #include <stdatomic.h>
@@ -45,6 +46,7 @@ struct user_source {
 	void (*done)(void *user);
 	void *user;
 	char *schemes;
+	uint64_t endpoint_hash;   /* hash of the store's name; 0: it has none */
 	struct stk_served served; /* its lock guards all members below */
 	int refs;                 /* number of references: one of io, and one of each thread */
 	/* Waiting requests for whole objects of unknown size. Until the first object has arrived, at most BLIND calls for whole objects may run. */
@@ -300,6 +302,13 @@ static void destroy(void *source)
 	unref(s);
 }
 
+static uint64_t endpoint_hash(void *source, const char *uri)
+{
+	const struct user_source *s = source;
+	(void)uri;
+	return s->endpoint_hash;
+}
+
 /* Copies the names of the schemes that the user's function reads; "*" if it named none. Adds the schemes of listings if schemes were named and the function
  * also lists objects. NULL: out of memory. */
 static char *copy_schemes(const struct stk_storage_config *c)
@@ -334,6 +343,7 @@ enum stk_status stk__user_source_add(struct stk_io *io, const struct stk_storage
 	s->done = c->fetch_done;
 	s->user = c->fetch_user;
 	s->schemes = schemes;
+	s->endpoint_hash = c->fetch_name ? stk__xxh64(c->fetch_name, strlen(c->fetch_name), 0) : 0;
 	const int limit = c->fetch_threads ? c->fetch_threads : THREADS;
 	stk__served_init(&s->served, "stoker-fetch", serve, s, limit, NULL);
 	s->ops = (struct stk_source_ops){.scheme = schemes,
@@ -345,6 +355,7 @@ enum stk_status stk__user_source_add(struct stk_io *io, const struct stk_storage
 		.submit = submit,
 		.cancel = cancel,
 		.cancel_all = cancel_all,
+		.endpoint_hash = endpoint_hash,
 		.destroy = destroy};
 	return stk__io_add_source(io, &s->ops, s, err);
 }

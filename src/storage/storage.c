@@ -70,6 +70,11 @@ static enum stk_status check(const struct stk_storage_config *c, struct stk_erro
 		return bad_string("cache", "is a folder of this machine, not a URI", err);
 	if (c->cache_limit < 0 || (c->cache_limit && !c->cache))
 		return bad_string("cache_limit", "goes with cache, and is a number of bytes", err);
+	if (c->fetch && c->cache && !(c->fetch_name && *c->fetch_name))
+		return bad_string("fetch_name",
+			"is missing: with fetch and cache, name the store that fetch reads (such as its account), so that the cache "
+			"does not confuse its objects with those of another store",
+			err);
 	return stk__aws_check_endpoint(c->endpoint, "endpoint", err);
 }
 

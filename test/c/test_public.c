@@ -478,6 +478,9 @@ static void test_storages(void **state)
 #undef SET
 	int forgotten = 0;
 	struct stk_storage_config c = good;
+	c.fetch = fetch, c.cache = "/tmp/stk-no-cache";
+	REFUSED(stk_storage_create(&c, &s, &err), "fetch_name is missing");
+	c = good;
 	c.fetch = fetch, c.fetch_done = forget, c.fetch_user = &forgotten, c.threads = -5;
 	REFUSED(stk_storage_create(&c, &s, &err), "threads");
 	REFUSED(stk_storage_create(&c, NULL, &err), "out is NULL");

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 import pytest
-from stoker import Storage
+from stoker import Pipeline, Storage, fn
 from stoker.errors import InvalidArgumentError, StokerError
 from storage import BUILD, KEYS, Store, hashes, stoker
 from support import child_process
@@ -399,5 +399,29 @@ def test_a_function_is_called_once(tree, tmp_path):
         return (tree / uri[6:]).read_bytes()
 
     files = [(f"mem://{p.parent.name}/{p.name}", 0) for p in sorted(tree.glob("*/*.jpg"))]
-    outs = [read(tmp_path / "cache", files, fetch=fetch)[0] for _ in range(2)]
+    outs = [read(tmp_path / "cache", files, fetch=fetch, fetch_name="tree")[0] for _ in range(2)]
     assert outs[0] == outs[1] and sorted(calls) == sorted(uri for uri, _ in files)
+
+
+def test_stores_of_two_functions_are_kept_apart(tmp_path):
+    """Two programs use the same cache and the same URIs for different stores."""
+
+    def sums(name, value):
+        storage = Storage(fetch=lambda uri, offset, length: bytes([value]) * 100, fetch_name=name, cache=tmp_path / "cache")
+        p = Pipeline(2, 1, None, storage=storage)
+        with p:
+            p.set_outputs(fn.readers.file(files=["data://a", "data://b"])[0])
+        p.build()
+        got = [int(p.run()[0].at(k).sum()) for k in range(2)]
+        p.close()
+        while storage.counters()["cache_pending_bytes"]:
+            time.sleep(0.005)
+        return got, storage.counters()["cache_misses"]
+
+    assert sums("one", 1) == ([100, 100], 2)
+    assert sums("two", 2) == ([200, 200], 2)
+    assert sums("one", 3) == ([100, 100], 0), "from the cache"
+    with pytest.raises(InvalidArgumentError, match="fetch and cache need fetch_name, a name of the store"):
+        Storage(fetch=print, cache=tmp_path / "cache")
+    with pytest.raises(InvalidArgumentError, match="fetch_name go with fetch"):
+        Storage(fetch_name="one")

@@ -98,7 +98,7 @@ def test_settings_that_cannot_be(store, tmp_path):
     refused("cache is empty: name a folder", cache="")
     refused("access_key is a string", access_key=3, secret_key="sEcReT")
     refused("path_style is True, False or None", path_style="path")
-    refused("fetch_schemes and fetch_threads go with fetch", fetch_threads=2)
+    refused("fetch_schemes, fetch_threads and fetch_name go with fetch", fetch_threads=2)
     with pytest.raises(TypeError, match=r"storage is a stoker\.Storage, not str"):
         run("s3://photos/train", storage="s3://photos")
     with pytest.raises(TypeError, match=r"storage is a stoker\.Storage, not dict"):
@@ -312,7 +312,7 @@ def test_a_function_that_lists(store, tree, tmp_path, monkeypatch):
     assert run("mem://b/a b/train", storage=Storage(fetch=source, list=source.list), epochs=2) == want and len(want) == 44
     assert source.listed == ["mem://b/a b/train/"], "once for all classes"
     flaky = Folder(root, lambda uri, tries: OSError("not now") if tries == 1 else None)
-    cached = Storage(fetch=flaky, list=flaky.list, fetch_schemes="mem", cache=tmp_path / "cache")
+    cached = Storage(fetch=flaky, list=flaky.list, fetch_schemes="mem", fetch_name="root", cache=tmp_path / "cache")
     assert run("mem://b/a b/train/", storage=cached, epochs=2) == want
     tries = sum(flaky.tries.values())
     assert run("mem://b/a b/train/", storage=cached, epochs=2) == want and sum(flaky.tries.values()) == tries, "from the cache"
@@ -334,7 +334,7 @@ def test_a_function_that_lists(store, tree, tmp_path, monkeypatch):
     fails("TypeError: list.*gives pairs of a URI that begins with it", fetch=source, list=lambda uri: [uri + "x.jpg"])
     fails("fetch raised ValueError: no such folder", fetch=source, list=raises(ValueError("no such folder")), retries=0)
     fails("no object whose key begins with", "mem://b/none", fetch=source, list=source.list)
-    fails("list, fetch_schemes and fetch_threads go with fetch", list=source.list)
+    fails("list, fetch_schemes, fetch_threads and fetch_name go with fetch", list=source.list)
     fails("list is a function", fetch=source, list="b", kind=TypeError)
     again = pickle.loads(pickle.dumps(Storage(fetch=os.path.join, list=os.listdir)))
     assert "join" in repr(again)

@@ -1380,7 +1380,7 @@ def test_a_cache_on_disk_joins_no_versions_that_nobody_names(tmp_path):
         pq.write_table(pa.table({"label": pa.array(range(first, first + 40), pa.int64())}), path, row_group_size=10, compression="none")
         kept = tmp_path / "cache"
         storage = stoker.Storage(
-            cache=kept, fetch=fetch, list=lambda _: [("mine://d/t.parquet", path.stat().st_size)], fetch_schemes=["mine"]
+            cache=kept, fetch=fetch, list=lambda _: [("mine://d/t.parquet", path.stat().st_size)], fetch_schemes=["mine"], fetch_name="mine"
         )
         with Loader.from_parquet("mine://d/*.parquet", 4, fields=("label",), memory=1, storage=storage) as loader:
             assert all_labels(loader) == list(range(first, first + 40))
