@@ -76,7 +76,8 @@ struct stk_storage_config {
 	bool fetch_lists;
 };
 
-/* Creates a storage. STK_INVALID: the message names the invalid setting. The environment is read when a pipeline is made. Any thread. */
+/* Creates a storage. STK_INVALID: the message names the invalid setting. The environment is read when a pipeline is made. If it has no valid keys
+ * then, although earlier pipelines with this storage had some, only the new pipeline fails. Any thread. */
 STK_API STK_MUST_USE enum stk_status stk_storage_create(
 	const struct stk_storage_config *config, struct stk_storage **out, struct stk_error *err);
 /* A counter. `name` is a static string. */

@@ -128,15 +128,17 @@ enum stk_status stk_storage_find_entries(struct stk_storage *s, const char *cons
 		const char *name = names.at[i];
 		size_t n = store_length(name);
 		if (n && (n != store_length(previous) || strncmp(name, previous, n) != 0)) {
-			stk__io_refresh(stk__storage_io(s), name, &access);
+			status = stk__io_refresh(stk__storage_io(s), name, &access, err);
 			previous = name;
 		}
+		if (status)
+			break;
 		const struct stk_list_object object = stk__names_object(name);
 		found(user, &(struct stk_storage_entry){
 				    .size = sizeof(struct stk_storage_entry), .path = name, .bytes = object.size, .tag = object.tag});
 	}
 	stk__names_free(&names);
-	return STK_OK;
+	return status;
 }
 
 struct taker {

@@ -156,8 +156,9 @@ enum stk_status stk_storage_probe(struct stk_storage *s, const char *uri, struct
 	if (!stk__io_remote(io, uri))
 		return stk__fail(err, STK_UNSUPPORTED, "%.*s is not an s3://, gs://, http:// or https:// address%s", stk__uri_shown(uri),
 			uri, strstr(uri, "://") ? stk__scheme_hint(uri) : "");
-	stk__io_refresh(io, uri, NULL);
-	enum stk_status status = ask_all(io, uri, out, err);
+	enum stk_status status = stk__io_refresh(io, uri, NULL, err);
+	if (!status)
+		status = ask_all(io, uri, out, err);
 	stk__io_describe(io, uri, out);
 	return status;
 }

@@ -66,9 +66,10 @@ static enum stk_status prepare_reads(struct stk_pipeline *p, const struct stk_ac
 	c->read_bytes = c->read_bytes ? c->read_bytes : (size_t)(remote ? 160 : 32) << 20;
 	if (!remote)
 		return STK_OK;
-	stk__io_refresh(p->io, uri, access); /* here, since the environment may only be read on the user's thread */
+	/* here, since the environment may only be read on the user's thread */
+	const enum stk_status status = stk__io_refresh(p->io, uri, access, err);
 	const bool interrupted = access->interrupted && access->interrupted(access->user);
-	return interrupted ? stk__fail(err, STK_CANCELLED, "making the pipeline was interrupted") : STK_OK;
+	return interrupted ? stk__fail(err, STK_CANCELLED, "making the pipeline was interrupted") : status;
 }
 
 /* Returns the byte with which STOKER_POISON=BYTE fills memory, or -1 for no fill. With such a byte the library also checks the addresses of GPU jobs

@@ -278,9 +278,10 @@ static enum stk_status pack_all(struct packing *k, struct stk_error *err)
 					: stk__storage_create(&(struct stk_storage_config){0}, READERS, &storage, err);
 	if (!s) {
 		k->io = stk__storage_io(storage);
-		stk__io_refresh(k->io, root, NULL);
-		s = stk__crew_run(&crew, err);
+		s = stk__io_refresh(k->io, root, NULL, err);
 	}
+	if (!s)
+		s = stk__crew_run(&crew, err);
 	stk_storage_unref(&storage);
 	if (!s)
 		s = write_classes(k, err);

@@ -271,7 +271,7 @@ struct stk_http_account *stk__http_read_account(const struct stk_http_settings *
 struct stk_http_account *stk__http_account(struct stk_http_source *s); /* returns a new reference to the current account */
 uint64_t stk__http_endpoint_hash(const struct stk_http_account *a);
 void stk__http_account_unref(struct stk_http_account *a);
-void stk__http_refresh(void *source, const char *uri, const struct stk_access *access);
+STK_MUST_USE enum stk_status stk__http_refresh(void *source, const char *uri, const struct stk_access *access, struct stk_error *err);
 void stk__http_keeper_join(struct stk_http_source *s); /* call after `ending` was set */
 /* Handles a store's report that the account's keys have expired: has new keys requested soon. Returns false if the keys do not expire, or no
  * thread renews them. */

@@ -185,20 +185,64 @@ static void issue_keys(struct stk_http_source *s, struct stk_http_account *a, co
 		a->error = (struct stk_error){0};
 }
 
+static bool has_keys(const struct stk_http_account *a)
+{
+	return !a->error.code && (a->aws.anonymous || (a->aws.key && a->aws.secret));
+}
+
+static bool is_valid(const struct stk_http_account *a)
+{
+	return has_keys(a) && (!a->aws.expires || a->aws.expires > (int64_t)time(NULL));
+}
+
+/* Fails as a request for the URI of a store would fail with this account, which has no keys. */
+static enum stk_status fail_without_keys(
+	struct stk_http_source *s, const struct stk_http_account *a, const char *uri, struct stk_error *err)
+{
+	struct stk_http_target target = {0};
+	enum stk_status status = a->error.code;
+	if (status)
+		return stk__fail(err, status, "%s: %s", uri, a->error.message);
+	status = stk__s3_target(&target, &a->aws, NULL, uri, stk__http_now(s), err);
+	stk__http_target_free(&target);
+	return status;
+}
+
+/* Gives `a`, which was made for http:// and has no keys, the settings for stores of the account `old`. Returns false if memory is short. */
+static bool copy_settings(struct stk_http_account *a, const struct stk_http_account *old)
+{
+	stk__aws_settings_clear(&a->aws);
+	a->aws = (struct stk_aws_settings){0};
+	a->error = (struct stk_error){0};
+	return stk__aws_settings_copy(&old->aws, &a->aws);
+}
+
 /* Reads the environment again and uses its settings from now on. If the URI's store needs issued keys and the present ones expire soon, first gets new ones,
- * which may take seconds. If memory is short, the settings stay as they were. */
-void stk__http_refresh(void *source, const char *uri, const struct stk_access *access)
+ * which may take seconds. If memory is short, or if the present keys are valid and the environment has none (a program that renews a file of keys may just
+ * have truncated it), the settings stay as they were, because other pipelines use them. */
+enum stk_status stk__http_refresh(void *source, const char *uri, const struct stk_access *access, struct stk_error *err)
 {
 	struct stk_http_source *s = source;
-	struct stk_http_account *a = stk__http_read_account(&s->settings);
+	struct stk_http_account *a = stk__http_read_account(&s->settings), *old;
 	if (!a)
-		return;
+		return STK_OK;
 	const struct stk_aws_settings *aws = &a->aws;
-	bool needs_keys = stk__s3_is_store(uri) && !a->error.code && !aws->anonymous && !(aws->key && aws->secret) && aws->issuer.kind;
+	const bool store = stk__s3_is_store(uri);
+	bool needs_keys = store && !a->error.code && !aws->anonymous && !(aws->key && aws->secret) && aws->issuer.kind;
 	if (needs_keys && !copy_current_keys(s, a))
 		issue_keys(s, a, access);
+	old = stk__http_account(s);
+	const bool lost = !has_keys(a) && is_valid(old);
+	const enum stk_status status = lost && store ? fail_without_keys(s, a, uri, err) : STK_OK;
+	const bool ok = !status && (!lost || store || copy_settings(a, old));
+	stk__http_account_unref(old);
+	if (!ok) {
+		stk__http_account_unref(a);
+		return status;
+	}
 	bool expires = a->aws.expires;
 	use_account(s, a, NULL);
 	if (expires)
 		start_keeper(s);
+	return STK_OK;
 }

@@ -277,11 +277,10 @@ static void fetch_request(void *user, struct stk_request *r)
 		stk__io_fetch(io, r);
 }
 
-void stk__io_refresh(struct stk_io *io, const char *uri, const struct stk_access *access)
+enum stk_status stk__io_refresh(struct stk_io *io, const char *uri, const struct stk_access *access, struct stk_error *err)
 {
 	int i = find_source(io, uri);
-	if (i >= 0 && io->sources[i].ops->refresh)
-		io->sources[i].ops->refresh(io->sources[i].source, uri, access);
+	return i >= 0 && io->sources[i].ops->refresh ? io->sources[i].ops->refresh(io->sources[i].source, uri, access, err) : STK_OK;
 }
 
 void stk__io_describe(struct stk_io *io, const char *uri, struct stk_storage_report *out)

@@ -166,8 +166,9 @@ struct stk_source_ops {
 	/* Ends all waiting requests; reads in progress may still finish. No further request will be submitted. */
 	void (*cancel_all)(void *source);
 	/* Reads the environment again, before requests for URIs like this one. May block for seconds until keys are issued; `access`, which may be NULL,
-	 * reports whether the user has interrupted that. NULL: the source does not use the environment. */
-	void (*refresh)(void *source, const char *uri, const struct stk_access *access);
+	 * reports whether the user has interrupted that. Fails if the environment has no valid keys for the URI any more, and keeps the present ones for
+	 * other callers. NULL: the source does not use the environment. */
+	enum stk_status (*refresh)(void *source, const char *uri, const struct stk_access *access, struct stk_error *err);
 	void (*allocate)(void *source);    /* tries requests again that were not admitted; may be NULL */
 	uint64_t (*threads)(void *source); /* returns the number of threads for blocking reads started so far; NULL: no such threads */
 	/* Returns a hash of the endpoint, which distinguishes stores in which the same URI names different objects. May be NULL, which stands for 0. */
@@ -217,8 +218,9 @@ void stk__io_destroy(struct stk_io *io);
 STK_MUST_USE enum stk_status stk__io_add_source(struct stk_io *io, const struct stk_source_ops *ops, void *source, struct stk_error *err);
 
 /* Lets the source of this URI read the environment again, for keys and endpoints, before further requests. Requests that have begun are not
- * affected. Call on a thread that may call getenv. access: reports whether the user has interrupted; nullable. */
-void stk__io_refresh(struct stk_io *io, const char *uri, const struct stk_access *access);
+ * affected. Fails if the environment has no valid keys for the URI although the source has some from before, which other callers continue to use. If there
+ * have never been any, requests fail instead. Call on a thread that may call getenv. access: reports whether the user has interrupted; nullable. */
+STK_MUST_USE enum stk_status stk__io_refresh(struct stk_io *io, const char *uri, const struct stk_access *access, struct stk_error *err);
 
 /* Adds to a report what the source of this URI would use: endpoint, region and origin of the keys; and the servers' clock, INT64_MIN if it is not known. */
 void stk__io_describe(struct stk_io *io, const char *uri, struct stk_storage_report *out);

@@ -275,11 +275,11 @@ enum stk_status stk__access_open(const struct stk_access *access, const char *ur
 	else
 		status = stk__storage_create(&(struct stk_storage_config){0}, 1, out, err);
 	if (!status && !(access && access->known))
-		stk__io_refresh((*out)->io, uri, access);
-	if (!status && access && access->interrupted && access->interrupted(access->user)) {
+		status = stk__io_refresh((*out)->io, uri, access, err);
+	if (*out && access && access->interrupted && access->interrupted(access->user))
 		status = stk__fail(err, STK_CANCELLED, "%.*s: it was interrupted", stk__uri_shown(uri), uri);
+	if (status)
 		stk_storage_unref(out);
-	}
 	return status;
 }
 

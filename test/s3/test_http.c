@@ -370,6 +370,13 @@ static void test_resumption(void **state)
 	stk__io_destroy(io);
 }
 
+static void refresh(struct stk_io *io)
+{
+	struct stk_error err = {0};
+	if (stk__io_refresh(io, "s3://b/object", NULL, &err))
+		fail_msg("%s", err.message);
+}
+
 static void test_errors_are_named(void **state)
 {
 	(void)state;
@@ -383,22 +390,56 @@ static void test_errors_are_named(void **state)
 	check_failure(io, "s3://b/object", 0, -1, STK_IO, "403 AccessDenied, Access Denied: check the credentials");
 	s3_server_set(server, "");
 	use(KEY, "not-" SECRET);
-	stk__io_refresh(io, "s3://b/object", NULL);
+	refresh(io);
 	check_failure(io, "s3://b/object", 0, -1, STK_IO, "403 SignatureDoesNotMatch");
+	stk__io_destroy(io);
 	use("", "");
-	stk__io_refresh(io, "s3://b/object", NULL);
+	io = make_io();
+	refresh(io);
 	check_failure(io, "s3://b/object", 0, -1, STK_IO, "there are no credentials");
 	setenv("AWS_REGION", "not a region", 1);
-	stk__io_refresh(io, "s3://b/object", NULL);
+	refresh(io);
 	check_failure(io, "s3://b/object", 0, -1, STK_INVALID, "AWS_REGION");
 	use(KEY, SECRET);
 	setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1", 1);
-	stk__io_refresh(io, "s3://b/object", NULL);
+	refresh(io);
 	check_failure(io, "s3://b/object", 0, -1, STK_IO, "127.0.0.1");
 	check_failure(io, "gs://b/object", 0, -1, STK_UNSUPPORTED, "gs://");
 	use(KEY, SECRET);
-	stk__io_refresh(io, "s3://b/object", NULL);
+	refresh(io);
 	check_bytes(io, "b/object", 0, -1, 1000);
+	stk__io_destroy(io);
+}
+
+/* A pipeline is made while the environment has no valid keys, on a storage that other pipelines use: only the new pipeline fails. If it reads http://, it needs
+ * no keys. */
+static void test_lost_keys_concern_only_new_pipelines(void **state)
+{
+	(void)state;
+	char url[64];
+	struct stk_error err;
+	struct stk_io *io = make_io();
+	put("b/object", 1000);
+	snprintf(url, sizeof url, "http://127.0.0.1:%d/b/object", s3_server_port(server));
+	for (int i = 0; i < 3; i++) {
+		if (i == 2)
+			setenv("AWS_REGION", "not a region", 1);
+		else
+			use("", "");
+		err = (struct stk_error){0};
+		const enum stk_status status = stk__io_refresh(io, i ? "s3://b/object" : url, NULL, &err);
+		assert_int_equal(status, i == 0 ? STK_OK : i == 1 ? STK_IO : STK_INVALID);
+		assert_non_null(strstr(err.message, i == 0 ? "" : i == 1 ? "s3://b/object: there are no credentials" : "AWS_REGION"));
+		check_bytes(io, "b/object", 0, -1, 1000);
+	}
+	use(KEY, SECRET);
+	refresh(io);
+	check_bytes(io, "b/object", 0, -1, 1000);
+	use("", "");
+	setenv("AWS_NO_SIGN_REQUEST", "yes", 1); /* no keys are needed, so this is what the next requests use */
+	refresh(io);
+	unsetenv("AWS_NO_SIGN_REQUEST");
+	check_failure(io, "s3://b/object", 0, -1, STK_NOT_FOUND, "403");
 	stk__io_destroy(io);
 }
 
@@ -580,6 +621,7 @@ int main(void)
 		TEST(test_late_answers_are_hedged),
 		TEST(test_resumption),
 		TEST(test_errors_are_named),
+		TEST(test_lost_keys_concern_only_new_pipelines),
 		TEST(test_token_and_region),
 		TEST(test_cancel),
 		TEST(test_a_parked_request_gives_up_its_claim),

@@ -148,7 +148,9 @@ static struct stk_io *make_io(void)
 	struct stk_io *io;
 	assert_int_equal(stk__io_create(1, &io, NULL), STK_OK);
 	assert_int_equal(stk__http_add(io, &quick, NULL), STK_OK);
-	stk__io_refresh(io, "s3://b/object", NULL);
+	struct stk_error err = {0};
+	if (stk__io_refresh(io, "s3://b/object", NULL, &err))
+		fail_msg("%s", err.message);
 	return io;
 }
 
@@ -287,7 +289,8 @@ static void test_services(void **state)
 	struct stk_error err;
 	struct stk_io *io = make_io();
 	uint64_t asked = s3_server_counts(issuing).requests;
-	stk__io_refresh(io, "s3://b/object", NULL); /* the keys do not expire soon, so this does not request new ones */
+	/* the keys do not expire soon, so this does not request new ones */
+	assert_int_equal(stk__io_refresh(io, "s3://b/object", NULL, &err), STK_OK);
 	assert_int_equal(read_object(io, &err), STK_OK);
 	assert_int_equal(s3_server_counts(issuing).requests, asked);
 	stk__io_destroy(io);
