@@ -47,6 +47,8 @@ def _typed(value: Any) -> str:
 
 def _same(a: Any, b: Any) -> bool:
     """Returns whether two arguments are equal in type and value. Arrays and tensors are compared by their numbers."""
+    if a is b:
+        return True
     if type(a) is not type(b):
         return False
     if is_array(a):

@@ -362,7 +362,9 @@ class Lambda(Transform):
         if not callable(lambd):
             raise TypeError(f"Lambda: a function is wanted, not {type(lambd).__name__}")
         self.lambd = lambd
-        self.takes = "array"  # the form of images that the function gets: "array", "PIL", or "tensor" for uint8 (C, H, W)
+        # The form of images that the function gets: "array", "PIL", "tensor" for uint8 (C, H, W), or "keyword" for an array as the argument image=, for which
+        # it returns a dict with the image.
+        self.takes = "array"
 
 
 class Normalize(Transform):
@@ -735,7 +737,7 @@ def translate(transform: Any, pil: bool = False) -> Transform:
     if module.startswith("timm.data."):
         return _TIMM[name](transform) if name in _TIMM else _calling(transform, "PIL")
     if module.partition(".")[0] == "albumentations":
-        return _calling(lambda image: transform(image=image)["image"], "array")
+        return _calling(transform, "keyword")
     if _is_torchvision(transform):
         raise TypeError(
             f"the transform {name} has no counterpart in stoker.transforms: "

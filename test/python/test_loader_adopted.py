@@ -571,6 +571,87 @@ def test_changes_inside_the_transform_of_a_data_set(tree):
                 iter(loader)
 
 
+def lists_of_transforms():
+    """Returns pairs of a list of transforms, of stoker, of torchvision's v1 or of its v2, and of a function that changes it."""
+    old, new = import_torchvision().transforms, pytest.importorskip("torchvision.transforms.v2")
+
+    def on_p(k):
+        return lambda steps: setattr(steps[k], "p", 1.0)
+
+    class Mine(T.RandomInvert):
+        pass
+
+    for t in (T, old, new):
+        yield [t.Resize((8, 8)), t.RandomInvert(0.0)], on_p(1)
+        yield [t.Resize((8, 8))], lambda steps, t=t: steps.append(t.RandomInvert(1.0))
+        yield [t.Resize((8, 8)), t.RandomApply([t.RandomInvert(0.0)], 1.0)], lambda steps: setattr(steps[1].transforms[0], "p", 1.0)
+        yield t.Compose([t.Resize((8, 8)), t.RandomInvert(0.0)]), lambda one: one.transforms.pop()
+    yield [T.Resize((8, 8)), Mine(0.0)], on_p(1)
+
+
+@pytest.mark.parametrize("sampler", [None, lambda epoch: [3, 1, 2, 0]])
+@pytest.mark.parametrize("argument", ["transforms", "views", "batch_transforms"])
+def test_changes_of_the_transforms_of_a_loader(tree, argument, sampler):
+    """A pipeline that is made later, as for each epoch of a sampler, would otherwise differ from the first one, and so would a run that is resumed."""
+    new = pytest.importorskip("torchvision.transforms.v2")
+    images = np.stack([PICTURE] * 4)
+    cases = list(lists_of_transforms())
+    if argument == "batch_transforms":
+        cases = [
+            ([new.MixUp(num_classes=4)], lambda steps: setattr(steps[0], "alpha", 0.1)),
+            ([T.MixUp(num_classes=4)], lambda steps: steps.pop()),
+            (
+                [new.RandomChoice([new.CutMix(num_classes=4), T.CutMix(num_classes=4)])],
+                lambda steps: setattr(steps[0].transforms[0], "alpha", 0.1),
+            ),
+        ]
+    for transforms, change in cases:
+        given = {argument: [(1, transforms)] if argument == "views" else transforms}
+        loader = Loader((images, np.arange(4)), 2, sampler=sampler, **given)
+        assert len(list(loader)) == len(list(loader)) == 2
+        unfinished = iter(loader)
+        next(unfinished)
+        change(transforms)
+        assert len(list(unfinished)) == 1  # the epoch ends with the settings that it began with
+        for _ in range(2):
+            with pytest.raises(StateError, match=f"Loader: the argument {argument} was changed after the Loader had read it"):
+                iter(loader)
+        assert len(loader) == 2 and loader.epoch == 3
+        again = Loader((images, np.arange(4)), 2, sampler=sampler, **given)
+        again.load_state_dict(loader.state_dict())
+        assert len(list(again)) == 2
+
+
+def test_transforms_that_may_change():
+    """Functions, and transforms of stoker that work on batches, run in Python and follow changes. An attribute that only torch reads changes nothing."""
+    torchvision = import_torchvision()
+
+    class Albumentation:
+        def __call__(self, *, image):
+            return {"image": image + self.added}
+
+    Albumentation.__module__ = "albumentations"
+
+    class Adding(torch.nn.Module):
+        def forward(self, image):
+            return image + self.added
+
+    for step in (Albumentation(), Adding()):
+        for given in ({"transforms": [T.RandomHorizontalFlip(0.0), step]}, {"views": [(1, [step])]}):
+            step.added = 1
+            loader = Loader((np.zeros((4, 6, 5, 3), np.uint8), np.arange(4)), 4, **given)
+            for added in (1, 3):
+                step.added = added
+                assert len(list(loader)) == 1
+    mixing = T.MixUp(num_classes=4)
+    loader = Loader((np.zeros((4, 6, 5, 3), np.uint8), np.arange(4)), 4, batch_transforms=[mixing])
+    assert list(loader)
+    mixing.alpha = 1e-6
+    assert set(next(iter(loader)).label.flatten().tolist()) == {0.0, 1.0}
+    warp = torchvision.transforms.Compose([torchvision.transforms.RandomAffine(0, fill=(1, 2, 3)), torchvision.transforms.Resize((4, 4))])
+    assert len(list(Loader((np.zeros((4, 6, 5, 3), np.uint8), np.arange(4)), 2, transforms=warp))) == 2
+
+
 def test_a_transform_that_holds_classes_of_tensors(tree):
     """v2.Lambda(function, tv_tensors.Image) holds such a class, for example. A class of tensors has the attributes of a tensor, and no values."""
     torchvision = import_torchvision()

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors for uses of a Loader that only a torch DataLoader permits: copies, pickles, and attributes that frameworks read."""
+"""Errors for uses of a Loader that only a torch DataLoader permits: copies, pickles, changed transforms, and attributes that frameworks read."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+
+from stoker.errors import StateError
 
 # Attributes of torch's DataLoader and of Loader that RobotLoader and Mixture do not have, besides `sampler` and `dataset`.
 _OF_LOADERS = (
@@ -39,4 +41,12 @@ def not_copied(what: str, owner: str = "it") -> TypeError:
     save = "state_dict()" if owner == "it" else "state_dict() of the Loader"
     return TypeError(
         f"{what} cannot be pickled or copied: {owner} owns threads and memory. Make it in the process that uses it; {save} is what to save"
+    )
+
+
+def changed(what: str, instead: str) -> StateError:
+    """Returns the error for an object that was changed after the Loader had read it. what: names the object. instead: a second way out."""
+    return StateError(
+        f"{what} was changed after the Loader had read it, which happens once, when the Loader is made: make another Loader (its load_state_dict continues "
+        f"from this one's state_dict), {instead}"
     )

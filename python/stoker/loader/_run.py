@@ -133,6 +133,8 @@ class Run:
             )
 
     def _make(self) -> Pipeline:
+        if self.inside:
+            self.spec.check_taken()
         indices = self._indices()
         self._check_ids()
         per_rank = self.per_rank

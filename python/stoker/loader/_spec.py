@@ -41,6 +41,9 @@ class Spec:
     )  # nodes that `padded` made for the latest graph, with their kinds
     video: Any = None  # loader.sources._videos.Video if samples have clips instead of images
     sound: Any = None  # loader.sources._sounds.Sounds if samples have sounds, with clips or instead of images
+    taken: list[Any] = field(
+        default_factory=list
+    )  # records of the objects that were read when the Loader was made; check() of a record notices changes
     as_given: bool = False  # whether no argument changes images; arrays and tensors of uint8 then remain uint8
 
     @property
@@ -57,6 +60,11 @@ class Spec:
     def counts_channels(self) -> bool:
         """Returns whether all images must have the same number of channels as the first one."""
         return any(view.counts_channels for view in self.views)
+
+    def check_taken(self) -> None:
+        """Raises StateError if the user has changed an object that was read, or compiled, when the Loader was made."""
+        for taken in self.taken:
+            taken.check()
 
     def keep_bytes(self) -> None:
         """Replaces the recipe of each view by one without transforms, which keeps images as uint8."""

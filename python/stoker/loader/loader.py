@@ -38,7 +38,7 @@ from stoker.loader.sources._described import Listing, classes_of, object_of
 from stoker.loader.sources._files import from_folder, from_list, listed, table_error
 from stoker.loader.sources._hub import HubStream, HubTable, is_hub, table_of, turned, whole_of
 from stoker.loader.sources._image_sizes import waveforms
-from stoker.loader.sources._known import Listed, Taken, is_stream, known
+from stoker.loader.sources._known import Listed, Taken, TakenTransforms, is_stream, known
 from stoker.loader.sources._pipeline_source import PipelineSource
 from stoker.loader.sources._source import Source
 from stoker.loader.sources._stream import StreamSource
@@ -178,10 +178,11 @@ class Loader(metaclass=BriefHelp):
             _options.refuse_of_images(given, self._fields_of_padded)
             arguments.of_columns(source.image, None if pads is None else pads["Image"])
             self._names, self._main, pads = arguments.names, source.image, None
-        self._taken = Taken(source) if images is not None and hasattr(source, "__dict__") else None
         self._classes, self._class_to_idx = classes_of(source)
         batch = 1 if pipeline is not None or batch_sampler is not None else _options.batch_of(batch_size, global_batch_size, place)
         self._spec = _spec_of(source, images, arguments, parts, given, batch, place, pads, settings)
+        self._spec.taken += [Taken(source)] if images is not None and hasattr(source, "__dict__") else []
+        self._spec.taken += _taken_transforms(parts.transforms, given)
         gpu = self._spec.settings["device_id"]
         if pipeline is not None and device != "cpu" and pipeline.pipe.device_id != gpu:
             raise InvalidArgumentError(f"Loader: device={device!r}, but the pipeline was made with device_id={pipeline.pipe.device_id}")
@@ -433,8 +434,9 @@ class Loader(metaclass=BriefHelp):
     def _begin(self) -> Epoch:
         """Begins an epoch, or continues a restored one. Unlike __iter__, does not notify Accelerate."""
         with self._one_thread:
-            if self._taken is not None:
-                self._taken.check()
+            self._spec.check_taken()
+            if self._mix is not None:
+                self._mix.check()
             self._generation += 1
             self._run.begin()
             self._loops_epoch = self._run.epoch
@@ -878,6 +880,15 @@ def _transforms(images: Listed | Arrays | None, transforms: Any) -> list[Transfo
     if own is not None and transforms is not None:
         raise InvalidArgumentError("Loader: the dataset has a transform, and transforms= gives another: leave one of them out")
     return flatten(own, pil=True) if transforms is None else flatten(transforms)
+
+
+def _taken_transforms(transforms: Any, given: dict[str, Any]) -> list[TakenTransforms]:
+    """Returns what the Loader has read of the arguments transforms and views. transforms: those of images, without those of sounds."""
+    of_sounds, views = given["transforms"] if has_sound(given["fields"]) else None, given["views"]
+    return [
+        TakenTransforms("transforms", lambda: flatten(transforms) if of_sounds is None else of_sounds),
+        TakenTransforms("views", lambda: None if views is None else _views(views, [])),
+    ]
 
 
 _MOST_VIEWS = 1024

@@ -13,6 +13,7 @@ from stoker import transforms as T
 from stoker.errors import InvalidArgumentError
 from stoker.loader._kinds import BOXES, MASK, PICTURES, POINTS
 from stoker.loader._random import mix
+from stoker.loader._refused import changed
 
 if TYPE_CHECKING:
     import torch
@@ -22,10 +23,19 @@ class BatchTransforms:
     """The transforms of Loader(batch_transforms=...). classes: a function that returns the Loader's number of classes, or 0 if that number is not known."""
 
     def __init__(self, transforms: Any, classes: Callable[[], int]) -> None:
+        self._given = transforms
         self._steps = T.flatten(transforms)
         self._classes = classes
         for step in T.with_parts(self._steps):
             _check(step)
+
+    def check(self) -> None:
+        """Raises StateError if the list or a transform of torchvision in it was changed. Stoker's own transforms may change, as each batch reads their
+        settings."""
+        if T.flatten(self._given) != self._steps:
+            raise changed(
+                "Loader: the argument batch_transforms", "or give MixUp and CutMix of stoker.transforms, whose attributes may change"
+            )
 
     def refuse_followers(self, kinds: Iterable[str]) -> None:
         """Raises InvalidArgumentError for a transform that mixes images if samples have masks, boxes, points or further images: these would stay those of one

@@ -43,8 +43,9 @@ class _Call:
     """Wraps the user's function so that it takes and returns an array. takes: the form of image that the function gets, see Lambda.takes. While the
     function runs, sample_rng() is seeded from `seeds`. If the gate is 0, the image is returned unchanged."""
 
-    def __init__(self, function: Callable[[Any], Any], takes: str, name: str) -> None:
-        self.function, self.takes, self.name = SerializedCalls(function, name), takes, name
+    def __init__(self, function: Callable[..., Any], takes: str, name: str) -> None:
+        called = (lambda image: function(image=image)["image"]) if takes == "keyword" else function
+        self.function, self.takes, self.name = SerializedCalls(called, name), takes, name
 
     def __call__(self, image: Any, seeds: Any, gate: Any = 1) -> Any:
         if not int(gate):

@@ -11,10 +11,12 @@ from enum import Enum
 from typing import Any
 
 from stoker import _core
-from stoker._transforms_base import is_array
+from stoker._transforms_base import Transform, is_array
 from stoker._where import notice
-from stoker.errors import InvalidArgumentError, StateError
+from stoker.errors import InvalidArgumentError
+from stoker.loader._refused import changed
 from stoker.loader.sources._arrays import Arrays
+from stoker.transforms import Lambda
 
 
 @dataclass
@@ -65,7 +67,7 @@ _READ = (
 )
 
 
-_OF_TRANSFORMS = ("stoker", "torch", "torchvision")  # packages whose transforms do what their attributes say
+_OF_TRANSFORMS = ("stoker", "torch", "torchaudio", "torchvision")  # packages whose transforms do what their attributes say
 
 
 class Taken:
@@ -80,10 +82,21 @@ class Taken:
         now = list(_read_of(self._source))
         for (name, value, inside), (_, other, other_inside) in zip(self._read, now, strict=False):
             if value is not other or inside != other_inside:
-                raise StateError(
-                    f"{type(self._source).__name__}: its {name} was changed after the Loader had read it, which happens once, when the Loader is made: make "
-                    "another Loader (its load_state_dict continues from this one's state_dict), or one data set for each"
-                )
+                raise changed(f"{type(self._source).__name__}: its {name}", "or one data set for each")
+
+
+class TakenTransforms:
+    """Notices whether the user changes the transforms of an argument, which has no effect on the Loader, or only from the next pipeline on. argument: its name.
+    read: returns the transforms that the Loader would compile if it was made now."""
+
+    def __init__(self, argument: str, read: Callable[[], Any]) -> None:
+        self._argument, self._now = argument, read
+        self._read = _settings_of(read())
+
+    def check(self) -> None:
+        """Raises StateError if the list or a transform in it has other settings than when the Loader was made."""
+        if _settings_of(self._now()) != self._read:
+            raise changed(f"Loader: the argument {self._argument}", "or change images in a function, whose Python runs for each of them")
 
 
 def _read_of(source: Any) -> Iterator[tuple[str, Any, Any]]:
@@ -116,8 +129,10 @@ _MOST_COMPARED = 10000  # the most elements of a tensor, such as a LinearTransfo
 
 def _settings_of(value: Any) -> Any:
     """Returns a value for a comparison: the result of a later call is equal unless the transform was changed in between. Contains copies of lists and numbers,
-    and of the attributes of transforms of stoker, torch and torchvision. Other objects, such as those of users' classes, are compared only by identity, because
-    their Python runs for each sample and follows changes."""
+    and of the attributes of transforms of stoker, torch, torchaudio and torchvision. Other objects, such as those of users' classes, are compared only by
+    identity, because their Python runs for each sample and follows changes. So are the functions of Lambdas."""
+    if isinstance(value, Lambda):
+        return [type(value), _Object(value.lambd), value.takes]
     if isinstance(value, (list, tuple)):
         return [type(value), *map(_settings_of, value)]
     if isinstance(value, dict):
@@ -126,7 +141,8 @@ def _settings_of(value: Any) -> Any:
         return repr(value)  # NaN does not equal itself
     if is_array(value) and math.prod(value.shape) <= _MOST_COMPARED:
         return [str(value.dtype), repr(value.tolist())]
-    if isinstance(value, type) or type(value).__module__.partition(".")[0] not in _OF_TRANSFORMS or not hasattr(value, "__dict__"):
+    ours = isinstance(value, Transform) or (type(value).__module__.partition(".")[0] in _OF_TRANSFORMS and hasattr(value, "__dict__"))
+    if isinstance(value, type) or not ours:
         return _Object(value)
     # torch's modules keep the modules inside of them in a private attribute, _modules. `training` is left out, because train() and eval() do not change
     # what torchvision's transforms do.
