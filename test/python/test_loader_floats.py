@@ -44,3 +44,17 @@ def test_what_is_not_known_of_floats_is_refused():
     for transform in (T.RandomPosterize(3), T.RandomEqualize(), T.RandomAdjustSharpness(2.0), T.JPEG(50), T.RandomPhotometricDistort()):
         with pytest.raises(InvalidArgumentError, match="these have floats: give uint8 or"):
             made(transform)
+
+
+def test_hues_agree_with_torchvision_outside_of_0_to_1():
+    """torchvision clips to 0..1 all channels but the largest one."""
+    images = torch.rand(4, 3, 24, 34, generator=torch.Generator().manual_seed(SEED)) * 4 - 2
+    images[1] = images[1, :1]  # gray
+    images[2] = images[2].clamp(0, 1)
+    data = torch.utils.data.TensorDataset(images, torch.arange(4))
+    for module in (tt, tt.v2):
+        for shift in (-0.5, -0.23, 0.0, 0.11, 0.4):
+            transform = module.ColorJitter(hue=(shift, shift))
+            hued = next(iter(Loader(data, 4, layout="CHW", transforms=[transform])))[0]
+            assert ((hued - transform(images)).abs() < 1e-5).float().mean() > 0.999, "but for hues where the largest channel changes"
+            assert torch.allclose(hued[2], transform(images[2]), atol=1e-5)

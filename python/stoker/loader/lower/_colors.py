@@ -94,7 +94,8 @@ def _mean(node: DataNode, channels: int | None) -> DataNode:
 
 def _hued(node: DataNode, shift: DataNode) -> DataNode:
     """Shifts the hue by a share of the circle. Computes each channel from hue H, saturation S and value V without a distinction of cases:
-    f(n) = V - V S max(0, min(k, 4 - k, 1)) with k = (n + 6 H) mod 6 and n = 5, 3, 1 for red, green and blue."""
+    f(n) = V - V S max(0, min(k, 4 - k, 1)) with k = (n + 6 H) mod 6 and n = 5, 3, 1 for red, green and blue. As in torchvision, f(n) is clipped to 0..1, except
+    for the channels with k >= 4, which get V itself. This matters only for images with values outside of 0..1."""
     red, green, blue = (node[:, :, k : k + 1] for k in range(3))
     most, least = math.max(red, math.max(green, blue)), math.min(red, math.min(green, blue))
     span = most - least
@@ -107,10 +108,12 @@ def _hued(node: DataNode, shift: DataNode) -> DataNode:
         (is_red * (green - blue) + is_green * (blue - red) + is_blue * (red - green)) * per + 2.0 * is_green + 4.0 * is_blue + 6.0 * shift
     )
 
+    beyond = most - _within(most)
+
     def channel(n: float) -> DataNode:
         k = sixths + n
         k = k - 6.0 * math.floor(k / 6.0)
-        return most - span * math.clamp(math.min(k, 4.0 - k), 0.0, 1.0)
+        return _within(most - span * math.clamp(math.min(k, 4.0 - k), 0.0, 1.0)) + fn.cast(k >= 4.0, dtype=types.FLOAT) * beyond
 
     turned: DataNode = fn.cat(channel(5.0), channel(3.0), channel(1.0), axis=2)
     return turned
