@@ -580,8 +580,8 @@ _TRANSLATE: dict[str, Callable[[Any], Transform]] = {
     "AutoAugment": lambda t: AutoAugment(t.policy, t.interpolation, _fill(t.fill)),
     "RandAugment": lambda t: RandAugment(t.num_ops, t.magnitude, t.num_magnitude_bins, t.interpolation, _fill(t.fill)),
     "TrivialAugmentWide": lambda t: TrivialAugmentWide(t.num_magnitude_bins, t.interpolation, _fill(t.fill)),
-    "CutMix": lambda t: CutMix(alpha=t.alpha, num_classes=t.num_classes),
-    "MixUp": lambda t: MixUp(alpha=t.alpha, num_classes=t.num_classes),
+    "CutMix": lambda t: _mixing(t, CutMix),
+    "MixUp": lambda t: _mixing(t, MixUp),
     "ElasticTransform": lambda t: ElasticTransform(t.alpha, t.sigma, t.interpolation, _fill(t.fill)),
     "FiveCrop": lambda t: FiveCrop(t.size),
     "TenCrop": lambda t: TenCrop(t.size, t.vertical_flip),
@@ -669,6 +669,18 @@ def dtype_for(dtype: Any, kind: str) -> Any:
     if kind in ("Image", "Tensor") and kind not in types_of and "others" not in types_of:
         raise ValueError(f"ToDtype: {dtype!r} names no type for images: add one for {kind} or others; None leaves them as they are")
     return types_of.get(kind, types_of.get("others"))
+
+
+def _mixing(own: Any, kind: type[Mixing]) -> Mixing:
+    """Translates torchvision's MixUp or CutMix. Raises ValueError if the user gave a function that finds the labels."""
+    getter = getattr(own, "_labels_getter", None)
+    if getter is not None and getattr(getter, "__name__", "") != "_find_labels_default_heuristic":
+        name = type(own).__name__
+        raise ValueError(
+            f"{name}: labels_getter is not compiled; batch_transforms mixes the field `label`, or the only other field than the image. To mix another one, call "
+            "torchvision's transform: collate_fn=lambda batch: mix(batch._asdict())"
+        )
+    return kind(alpha=own.alpha, num_classes=own.num_classes)
 
 
 def _name(mode: Any) -> str:

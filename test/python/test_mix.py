@@ -164,6 +164,21 @@ def test_parts_that_would_not_be_mixed(mixing):
         assert batch.label.tolist() == [2] * 4
 
 
+@pytest.mark.parametrize("kind", [v2.MixUp, v2.CutMix])
+def test_functions_that_find_the_labels_are_refused(kind):
+    """The error's advice, torchvision's own transform on the finished batch, mixes the labels that the function finds."""
+    mix = kind(num_classes=20, labels_getter=lambda batch: batch["fine"])
+    sample = {"image": PICTURES[0], "label": 1, "fine": 2}
+    for given in (mix, [mix]):
+        with pytest.raises(ValueError, match=rf"{kind.__name__}: labels_getter is not compiled.*collate_fn=lambda batch: mix"):
+            Loader(Same(sample), 4, batch_transforms=given)
+    with pytest.raises(ValueError, match="labels_getter"):
+        Loader(Same(sample), 4, batch_transforms=kind(num_classes=20, labels_getter=None))
+    loader = Loader(Same(sample), 4, fields=("image", "label", "fine"), dtype="float32", collate_fn=lambda batch: mix(batch._asdict()))
+    made = next(iter(loader))
+    assert made["label"].tolist() == [1] * 4 and made["fine"].argmax(1).tolist() == [2] * 4
+
+
 def test_functions_return_both():
     """A function that returns only images is refused, because a tensor of two images could be unpacked as images and labels."""
     for function in (lambda image, label: image, lambda image, label: None, lambda image, label: {"image": image, "label": label}):
