@@ -600,6 +600,24 @@ def test_heatmaps_are_numpys():
         run(samples[:1], [step, step])
 
 
+def test_boxes_without_a_centre_are_not_drawn():
+    corners = np.array([[20, 20, 60, 60]] * 3, np.float32)
+    centers = np.array([[np.nan, np.nan], [40, np.nan], [40, 40]], np.float32)
+    step = BoundingBoxToHeatmapConverter(
+        "ann",
+        "boxes",
+        "map",
+        (8, 8),
+        None,
+        "hw",
+        use_per_category_heatmap=False,
+        center_opt_in_name="centers",
+        is_active_opt_out_name="active",
+    )
+    (got,) = run([{"hw": np.array([80, 80], np.int32), "ann": {"boxes": corners, "centers": centers}}], [step])
+    assert got["ann"]["active"].tolist() == [False, False, True] and np.argwhere(got["ann"]["map"] == 1).tolist() == [[4, 4]]
+
+
 # ---- many fields ----
 
 

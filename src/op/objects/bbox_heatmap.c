@@ -23,7 +23,7 @@ static const struct stk_arg_def bbox_heatmap_args[] = {
 		"The next input contains a bool for each box: only boxes with true are active."),
 	STK_ARG(struct bbox_heatmap, with_centers, STK_ARG_BOOL, "false", STK_FREE, 0,
 		"The next input contains a centre (x, y) for each box, in pixels of the image; otherwise the middle of the box is its "
-		"centre."),
+		"centre. A box whose centre has a NaN is not active."),
 	STK_ARG(struct bbox_heatmap, per_class, STK_ARG_BOOL, "false", STK_FREE, 0, "Makes a map for each class, along a new first dim."),
 	STK_ARG(struct bbox_heatmap, num_classes, STK_ARG_INT, "0", (0, 1 << 16), 0,
 		"Number of classes; boxes of other classes are not active. 0: all classes count."),
@@ -114,11 +114,12 @@ static double clip(double v, double hi)
 /* A box after scaling to the heatmap, in the heatmap's pixels and cut at its borders. box: left, top, right, bottom; center: x, y; hw: height, width. */
 struct drawn {
 	double box[4], center[2], hw[2], area; /* area: share of the box's area that lies on the heatmap, 0 to 1 */
+	bool located;                          /* whether the centre is known: a NaN became 0 in center */
 };
 
 static struct drawn place_on_map(const double *box, const double *center, const double scale[2], const double limit[2])
 {
-	struct drawn d;
+	struct drawn d = {.located = true};
 	double whole[2];
 	for (int axis = 0; axis < 2; axis++) {
 		double a = box[axis] * scale[axis], b = box[axis + 2] * scale[axis];
@@ -126,6 +127,7 @@ static struct drawn place_on_map(const double *box, const double *center, const 
 		d.box[axis] = clip(a, limit[axis]);
 		d.box[axis + 2] = clip(b, limit[axis]);
 		d.center[axis] = clip(c, limit[axis]);
+		d.located = d.located && !isnan(c);
 		d.hw[1 - axis] = fabs(d.box[axis + 2] - d.box[axis]);
 		whole[axis] = fabs(b - a);
 	}
@@ -151,7 +153,7 @@ static bool is_active(const struct bbox_heatmap *a, const struct drawn *d, doubl
 			     : a->min_size.count > 2 && known ? a->min_size.v + 2 * (int64_t)label
 							      : NULL;
 	bool large = !least || (d->hw[0] >= (double)least[0] && d->hw[1] >= (double)least[1]);
-	return (known || !a->with_labels) && large && d->area >= (double)a->min_area && d->area > 0;
+	return (known || !a->with_labels) && d->located && large && d->area >= (double)a->min_area && d->area > 0;
 }
 
 static enum stk_status bbox_heatmap_run(const struct stk_call *call, struct stk_error *err)
