@@ -193,19 +193,24 @@ def _of_stoker(node: Any) -> tuple[Any, Any] | None:
 
 def _mapping_of(node: Any) -> Callable[[list[Any]], Any]:
     """Returns a function from a list of values to a mapping of the node's type with the node's keys and these values. The function raises
-    InvalidArgumentError if such a mapping cannot be changed."""
-    keys = list(node)
+    InvalidArgumentError if it cannot make such a mapping."""
+    keys, kind = list(node), type(node)
 
     def make(values: list[Any]) -> Any:
         import copy
 
         try:
-            made = copy.copy(node)
-            for key, value in zip(keys, values, strict=True):
-                made[key] = value
-        except TypeError as e:
+            if issubclass(kind, dict) or hasattr(kind, "__copy__"):
+                made = copy.copy(node)
+                for key, value in zip(keys, values, strict=True):
+                    made[key] = value
+            else:  # copy.copy would share a dict inside the mapping, and the copy's new values would also be in the mapping that was given
+                made = kind(zip(keys, values, strict=True))
+                if list(made) != keys or any(made[key] is not value for key, value in zip(keys, values, strict=True)):
+                    raise TypeError("its constructor does not take pairs of keys and values")
+        except Exception as e:  # the type is the user's, so its methods may raise anything
             raise InvalidArgumentError(
-                f"to_device: the tree holds a {type(node).__name__}, which takes no other values ({e}): give it as a dict"
+                f"to_device: the tree holds a {kind.__name__}, which takes no other values ({e}): give it as a dict"
             ) from e
         return made
 

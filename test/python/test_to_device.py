@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trees of tensors and arrays are copied as Tensor.to copies each of them. The tests copy to the CPU, and to "meta", for which tensors are packed."""
 
+import collections
 import types
 from collections import OrderedDict, namedtuple
+from collections.abc import MutableMapping
 
 import numpy as np
 import pytest
@@ -103,6 +105,54 @@ def test_masked_arrays_are_refused():
 def test_mappings_that_cannot_be_changed_are_named():
     with pytest.raises(InvalidArgumentError, match=r"holds a mappingproxy, .* give it as a dict"):
         stoker.to_device([types.MappingProxyType({"a": torch.ones(1)})], "cpu")
+
+
+class Inside(MutableMapping):
+    """A mapping around a dict, which copy.copy shares."""
+
+    def __init__(self, pairs=()):
+        self.inside = dict(pairs)
+
+    def __getitem__(self, key):
+        return self.inside[key]
+
+    def __setitem__(self, key, value):
+        self.inside[key] = value
+
+    def __delitem__(self, key):
+        del self.inside[key]
+
+    def __iter__(self):
+        return iter(self.inside)
+
+    def __len__(self):
+        return len(self.inside)
+
+
+class OfKeywords(Inside):
+    def __init__(self, **pairs):
+        super().__init__(pairs)
+
+
+class OfName(Inside):
+    def __init__(self, name):
+        super().__init__()
+        self.name = name
+
+
+def test_mappings_that_were_given_stay_as_they_were():
+    own, one = collections.UserDict(a=torch.ones(1)), torch.ones(1)
+    given = Inside({"b": one, "a": np.zeros(2)})
+    for tree in (given, own):
+        made = stoker.to_device(tree, "meta")
+        assert type(made) is type(tree) and list(made) == list(tree) and made["a"].is_meta
+    assert given["b"] is one and isinstance(given["a"], np.ndarray) and not own["a"].is_meta
+    other = OfName("name")
+    other["a"] = one
+    for tree in (OfKeywords(a=one), other):
+        with pytest.raises(InvalidArgumentError, match=r"holds a Of\w+, .* give it as a dict"):
+            stoker.to_device(tree, "meta")
+        assert tree["a"] is one
 
 
 def test_tensors_that_cannot_be_packed_are_copied_one_by_one(rng):
