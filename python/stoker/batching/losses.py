@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from ..errors import ShapeError
 from . import _fused
 from ._shapes import Layout, require
 from .assignment import Assignment
@@ -48,6 +49,18 @@ def matched(predictions: Tensor, targets: RaggedBatch, matches: Assignment) -> t
     return batched_indexing_access(predictions, matches.rows), batched_indexing_access(spread, matches.cols)
 
 
+def _check_labels(labels: RaggedBatch) -> None:
+    if labels.dtype.is_floating_point or labels.dtype.is_complex or labels.dtype == torch.bool:
+        raise ShapeError(f"target_labels are {labels.dtype}: integers, the indices of classes, are expected")
+    if labels.dim() != labels.num_batch_dims + 1:
+        raise ShapeError(f"target_labels have the shape {tuple(labels.shape)}: (*batch, G), one label a target, is expected")
+
+
+def _check_boxes(boxes: Tensor, targets: RaggedBatch) -> None:
+    if targets.dim() != targets.num_batch_dims + 2 or boxes.shape[-1] != targets.shape[-1]:
+        raise ShapeError(f"boxes {tuple(boxes.shape)} and target_boxes {tuple(targets.shape)} must have the same number of values a box")
+
+
 def sigmoid_focal(
     logits: Tensor,
     target_labels: RaggedBatch,
@@ -56,7 +69,10 @@ def sigmoid_focal(
     gamma: float = 2.0,
     normalizer: Normalizer = None,
 ) -> Tensor:
-    """Returns the focal loss (Lin et al., ICCV 2017) of logits (.., B, Q, C). A matched query should predict its target's class, other queries no class."""
+    """Returns the focal loss (Lin et al., ICCV 2017) of logits (.., B, Q, C). A matched query should predict its target's class, other queries no class.
+    target_labels: (B, G), integers."""
+
+    _check_labels(target_labels)
 
     def composed(x: Tensor) -> Tensor:
         return _composed_focal(x, target_labels, matches, alpha, gamma)
@@ -86,6 +102,7 @@ def l1(
     normalizer: Normalizer = None,
 ) -> Tensor:
     """Returns the sum of absolute differences between matched boxes. weight: a number, or a tensor with a number for each value of a box."""
+    _check_boxes(boxes, target_boxes)
     if not _fused.takes_l1(boxes, target_boxes, matches, weight):
         return _normalized(_composed_l1(boxes, target_boxes, matches, weight), matches, normalizer)
     total = _fused.l1(boxes, target_boxes, matches, normalizer is None, lambda x: _composed_l1(x, target_boxes, matches, 1.0))
@@ -102,6 +119,8 @@ def _composed_l1(boxes: Tensor, target_boxes: RaggedBatch, matches: Assignment, 
 def corners(boxes: Tensor, box_format: str = "xyxy") -> Tensor:
     """Converts boxes to (x0, y0, x1, y1). For the format "xyzwlh", these are the corners in the ground plane of the box before its rotation."""
     require(box_format in ("xyxy", "cxcywh", "xyzwlh"), lambda: f"box_format is {box_format!r}, not one of xyxy, cxcywh, xyzwlh")
+    least = 6 if box_format == "xyzwlh" else 4
+    require(boxes.shape[-1] >= least, lambda: f"boxes {tuple(boxes.shape)} have too few values for {box_format}: {least} are needed")
     if box_format == "xyxy":
         return boxes[..., :4]
     size = boxes[..., 2:4] if box_format == "cxcywh" else boxes[..., 3:5]
@@ -114,6 +133,8 @@ def _area(size: Tensor) -> Tensor:
 
 def generalized_iou(a: Tensor, b: Tensor) -> Tensor:
     """Returns the GIoU (Rezatofighi et al., CVPR 2019) of each box (x0, y0, x1, y1) of `a` with the box at the same index of `b`."""
+    if a.shape[-1] < 4 or b.shape[-1] < 4:
+        raise ShapeError(f"boxes {tuple(a.shape)} and {tuple(b.shape)} have too few values for GIoU: 4 are needed")
     low, high = torch.minimum(a[..., :2], b[..., :2]), torch.maximum(a[..., 2:], b[..., 2:])
     inter = _area((torch.minimum(a[..., 2:], b[..., 2:]) - torch.maximum(a[..., :2], b[..., :2])).clamp(min=0))
     join = _area(a[..., 2:] - a[..., :2]) + _area(b[..., 2:] - b[..., :2]) - inter

@@ -395,6 +395,30 @@ def test_losses_of_other_matches_use_torch(device):
     assert torch.allclose(losses.l1(boxes, targets, matches), losses.l1(boxes, targets, other), rtol=1e-5)
 
 
+def test_targets_that_would_broadcast_are_refused(device):
+    logits, boxes, labels, targets = scene(device)
+    matches = sb.linear_sum_assignment(sb.detection_cost(logits=logits, boxes=boxes, target_labels=labels, target_boxes=targets))
+
+    def of(tensor):
+        return targets.create_with_sample_sizes_like_self(tensor)
+
+    for call, text in (
+        (lambda: losses.l1(boxes, of(targets.tensor[..., :1]), matches), r"boxes \(2, 3, 20, 10\) and target_boxes \(3, 7, 1\)"),
+        (lambda: losses.l1(boxes[..., :1], targets, matches), "same number of values"),
+        (lambda: losses.l1(boxes, of(targets.tensor[..., None]), matches), "same number of values"),
+        (lambda: losses.giou(boxes[..., :3], of(targets.tensor[..., :3]), matches), "too few values for xyxy: 4 are needed"),
+        (lambda: losses.giou(boxes, of(targets.tensor[..., :4]), matches, "xyzwlh"), "too few values for xyzwlh: 6 are needed"),
+        (lambda: losses.generalized_iou(boxes[..., :3], boxes[..., :3]), "too few values for GIoU"),
+        (lambda: losses.sigmoid_focal(logits, of(labels.tensor.float()), matches), "are torch.float32: integers"),
+        (lambda: losses.sigmoid_focal(logits, of(labels.tensor > 0), matches), "are torch.bool: integers"),
+        (lambda: losses.sigmoid_focal(logits, of(labels.tensor[..., None]), matches), "one label a target"),
+    ):
+        with pytest.raises(sb.ShapeError, match=text):
+            call()
+    short = of(labels.tensor.to(torch.int16))
+    assert torch.allclose(losses.sigmoid_focal(logits, short, matches), losses.sigmoid_focal(logits, labels, matches))
+
+
 def test_second_derivatives_of_fused_losses(device):
     logits, boxes, labels, targets = scene(device)
     matches = sb.linear_sum_assignment(sb.detection_cost(logits=logits, boxes=boxes, target_labels=labels, target_boxes=targets))
