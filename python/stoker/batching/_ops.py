@@ -420,24 +420,27 @@ def mask_to_index(mask: Tensor, sizes: Tensor | None) -> tuple[Tensor, Tensor]:
     return _mask_to_index_run(mask, sizes) if direct(mask) else torch.ops.stoker.mask_to_index(mask, sizes)
 
 
-def _mask_to_rank_run(mask: Tensor, sizes: Tensor | None) -> Tensor:
+def _mask_to_rank_run(mask: Tensor, sizes: Tensor | None) -> tuple[Tensor, Tensor]:
     device, mask, sizes = device_of(mask), _dense(mask), _dense(sizes)
     rank = torch.empty(mask.shape, dtype=torch.int32, device=mask.device)
+    count = torch.empty(mask.shape[:-1], dtype=torch.int64, device=mask.device)
     lib.mask_to_index(
-        device.handle, device.stream(), prod(mask.shape[:-1]), mask.shape[-1], mask.data_ptr(), pointer(sizes), 0, 0, rank.data_ptr()
-    )
-    return rank
+        device.handle, device.stream(), prod(mask.shape[:-1]), mask.shape[-1], mask.data_ptr(), pointer(sizes), 0, count.data_ptr(),
+        rank.data_ptr(),
+    )  # fmt: skip
+    return rank, count
 
 
 def _mask_to_rank_fake(mask, sizes):
-    return mask.new_empty(mask.shape, dtype=torch.int32)
+    return mask.new_empty(mask.shape, dtype=torch.int32), mask.new_empty(mask.shape[:-1], dtype=torch.int64)
 
 
-_register("mask_to_rank(Tensor mask, Tensor? sizes) -> Tensor", _mask_to_rank_run, _mask_to_rank_fake)
+_register("mask_to_rank(Tensor mask, Tensor? sizes) -> (Tensor, Tensor)", _mask_to_rank_run, _mask_to_rank_fake)
 
 
-def mask_to_rank(mask: Tensor, sizes: Tensor | None) -> Tensor:
-    """Returns an int32 tensor of the mask's shape: for a True entry the number of True entries before it in its sample, for a False entry -1."""
+def mask_to_rank(mask: Tensor, sizes: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Returns (rank, count). rank: an int32 tensor of the mask's shape, with the number of True entries before each True entry in its sample, and -1 for a False
+    entry. count: int64, the number of True entries of each sample."""
     return _mask_to_rank_run(mask, sizes) if direct(mask) else torch.ops.stoker.mask_to_rank(mask, sizes)
 
 

@@ -62,7 +62,8 @@ def batched_bool_indexing(input_data: Data, input_mask: Data) -> RaggedBatch:
 
 def batched_bool_indexing_write(to_write: RaggedBatch, output_mask: Data, to_write_into: Data) -> Data:
     """Returns a copy of to_write_into in which each sample's entries with a True mask are replaced, in order, by the sample's entries of to_write. The reverse
-    of batched_bool_indexing."""
+    of batched_bool_indexing. Each sample of to_write has one entry for each True. On the CPU, other sizes raise ShapeError. On CUDA a check would wait for the
+    GPU; there further entries are left out, and where entries are missing, to_write_into keeps its values."""
     if not isinstance(to_write, RaggedBatch):
         raise ShapeError(f"to_write must be a RaggedBatch, not {type(to_write).__name__}")
     dim, mask, sizes = _checked_mask("to_write_into", to_write_into, "output_mask", output_mask)
@@ -74,7 +75,15 @@ def batched_bool_indexing_write(to_write: RaggedBatch, output_mask: Data, to_wri
         raise ShapeError(f"to_write {tuple(data.shape)} and to_write_into {tuple(base.shape)} must have the same shape but for dim {dim}")
     require(data.dtype == base.dtype, lambda: f"to_write is {data.dtype}, to_write_into is {base.dtype}")
     require(data.device == base.device, lambda: f"to_write is on {data.device}, to_write_into on {base.device}")
-    rank = _ops.mask_to_rank(mask, sizes)
+    require(
+        to_write.num_batch_dims == mask.dim() - 1,
+        lambda: f"to_write has {to_write.num_batch_dims} batch dims, output_mask {mask.dim() - 1}: they must be equal",
+    )
+    rank, count = _ops.mask_to_rank(mask, sizes)
+    if mask.is_cpu and direct(mask) and not torch.equal(count, to_write.sample_sizes):
+        raise ShapeError(
+            f"to_write has sample sizes {to_write.sample_sizes.tolist()}, output_mask has {count.tolist()} True entries: they must be equal"
+        )
     out = _ops.gather(data, rank, None, to_write.sample_sizes, None, base, 0.0, dim, True, UNCOUNTED)
     if isinstance(to_write_into, RaggedBatch):
         return RaggedBatch._of(out, to_write_into._layout, to_write_into.non_uniform_dim)

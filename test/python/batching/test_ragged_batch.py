@@ -418,6 +418,18 @@ def selected(*sizes):
             lambda: sb.batched_bool_indexing_write(of_sizes(3, 3), selected(1, 3), of_sizes(3, 1)),
             r"output_mask with sample sizes \[1, 3\] selects 2 entries in the padding of to_write_into",
         ),
+        (
+            lambda: sb.batched_bool_indexing_write(of_sizes(1, 3), torch.ones(2, 3, dtype=torch.bool), torch.zeros(2, 3)),
+            r"to_write has sample sizes \[1, 3\], output_mask has \[3, 3\] True entries: they must be equal",
+        ),
+        (
+            lambda: sb.batched_bool_indexing_write(of_sizes(3, 3), torch.ones(2, 3, dtype=torch.bool), of_sizes(3, 2)),
+            r"to_write has sample sizes \[3, 3\], output_mask has \[3, 2\] True entries",
+        ),
+        (
+            lambda: sb.batched_bool_indexing_write(of_sizes(3, 3, shape=(2, 3, 3)), torch.ones(2, 3, 3).bool(), torch.zeros(2, 3, 3)),
+            "to_write has 1 batch dims, output_mask 2: they must be equal",
+        ),
     ],
 )
 def test_batches_whose_samples_differ_in_size_are_refused(call, text):
