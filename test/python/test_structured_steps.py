@@ -14,7 +14,7 @@ from support import SEED, photograph
 
 torch = pytest.importorskip("torch")
 
-from stoker import types  # noqa: E402
+from stoker import fn, types  # noqa: E402
 from stoker.batching import RaggedBatch  # noqa: E402
 from stoker.structured.inputs import DataProvider, ShuffledShardedInputCallable  # noqa: E402
 from stoker.structured.pipeline import DALIStructuredOutputIterator, PipelineDefinition, SampleDataGroup  # noqa: E402
@@ -34,6 +34,7 @@ from stoker.structured.processing_steps import (  # noqa: E402
     ImageRange01Normalizer,
     ImageToTileSizePadder,
     PhotoMetricDistorter,
+    PipelineStepBase,
     PointsInRangeCheck,
     TensorSizeAdder,
     VisibleBboxSelector,
@@ -294,6 +295,20 @@ def test_photometric_distortion_is_the_originals_arithmetic():
     assert len(added) > 20 and min(added) >= 0.1 and max(added) < 0.3
 
 
+class Transposed(PipelineStepBase):
+    """Moves the channels of images to the front."""
+
+    def __init__(self, layout: dict[str, str]) -> None:
+        self.layout = layout
+
+    def _process(self, data: SampleDataGroup) -> SampleDataGroup:
+        data["image"] = fn.transpose(data["image"], perm=[2, 0, 1], **self.layout)
+        return data
+
+    def _check_and_adjust_data_format_input_to_output(self, data_empty: SampleDataGroup) -> SampleDataGroup:
+        return data_empty
+
+
 def test_padding_to_tiles_layouts_and_range():
     rng = np.random.default_rng(SEED + 3)
     samples = [{"image": photograph(rng, h, w)} for h, w in ((33, 40), (33, 40))]
@@ -304,6 +319,11 @@ def test_padding_to_tiles_layouts_and_range():
         assert after["image"].shape == (64, 48, 3)
         np.testing.assert_allclose(after["image"][:33, :40], before["image"] / 255, atol=1e-6)
         assert not after["image"][33:].any() and not after["image"][:, 40:].any()
+    files = [{"image": jpeg(s["image"])} for s in samples]
+    for layout in ({}, {"output_layout": "CHW"}):
+        steps = [ImageDecoder("image", False), Transposed(layout), ImageToTileSizePadder("image", (16, 32))]
+        for plain, padded in zip(run(files, steps[:2]), run(files, steps), strict=True):
+            assert padded["image"].shape == (3, 64, 48) and np.array_equal(padded["image"][:, :33, :40], plain["image"])
     order = ShuffledShardedInputCallable(Given([{"image": s["image"]} for s in samples]), 2)
     text = (
         PipelineDefinition(order, [ImageToTileSizePadder("image", 8)], use_parallel_external_source=False)
