@@ -33,6 +33,20 @@ def check_sizes(name: str, batch: Any, other_name: str, other: Any, enough: bool
         )
 
 
+def _overlaps(tensor: Tensor) -> bool:
+    """Returns whether elements of a tensor may share memory, as after expand() or unfold(): a step along one dim does not go beyond all elements of the dims
+    with smaller steps."""
+    if tensor.is_contiguous() or tensor.numel() == 0:
+        return False
+    reach = 0
+    for step, extent in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if extent > 1:
+            if step <= reach:
+                return True
+            reach += step * (extent - 1)
+    return False
+
+
 class RaggedBatch:
     """A batch of samples that differ in size along one dimension, the ragged dim.
 
@@ -264,7 +278,7 @@ class RaggedBatch:
         plain = direct(data) and data.is_contiguous() and data.dtype in CODES and not (data.is_neg() or data.is_conj())
         # torch.compile cannot trace _is_view(). It raises an error by itself when code writes to a view of a leaf.
         base = data._base if not torch.compiler.is_compiling() and data._is_view() else data
-        if (grad and base is not None and base.is_leaf and base.requires_grad) or (0 in data.stride() and data.numel() > 0):
+        if (grad and base is not None and base.is_leaf and base.requires_grad) or _overlaps(data):
             self._tensor = self.with_padded_set_to(value_to_set)._tensor
         elif plain and not grad and not has_tangent(data):
             _ops.keep_inplace(data, self.sample_sizes, filler_of("value_to_set", value_to_set, data.dtype), self._non_uniform_dim)

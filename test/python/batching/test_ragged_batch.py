@@ -2,6 +2,7 @@
 # ruff: noqa: B023 - functions are called in the loop that makes them
 import copy
 import io
+import itertools
 import pickle
 from collections import namedtuple
 
@@ -98,6 +99,27 @@ def test_padding_is_replaced_and_entries_stay(device):
     expanded = sb.RaggedBatch(torch.zeros(1, 4, 2, device=device).expand(3, 4, 2), sample_sizes=SIZES.to(device))
     expanded.set_padded_to(7.0)
     assert torch.equal(expanded.tensor[..., 0] == 7, ~expanded.mask)
+
+
+@pytest.mark.parametrize("shape", [(3, 4, 2), (2, 5), (1, 3), (2, 3, 4, 2)])
+def test_padding_of_views_is_replaced_and_entries_stay(device, shape):
+    """In many views of strides up to 7, elements share memory."""
+    memory = torch.arange(200.0, device=device)
+    sizes = torch.tensor([1, 3, 0][: shape[0]], device=device)
+    for strides in itertools.product(*(range(8) if k < 3 else (1,) for k in range(len(shape)))):
+        view = memory.clone().as_strided(shape, strides)
+        batch = sb.RaggedBatch(view, sample_sizes=sizes)
+        wanted = batch.with_padded_set_to(-1.0).tensor
+        batch.set_padded_to(-1.0)
+        assert torch.equal(batch.tensor, wanted), strides
+
+
+def test_views_whose_elements_do_not_share_memory_are_written_in_place(device):
+    whole = torch.arange(120.0, device=device).view(3, 8, 5)
+    for view in (whole, whole[:, ::2, 1:3], whole.transpose(1, 2), whole.permute(2, 0, 1)[:3, :, ::3], whole[:, :, 0], whole[:, :1, :1]):
+        batch = sb.RaggedBatch(view, sample_sizes=torch.tensor([1, 0, 1], device=device))
+        batch.set_padded_to(-1.0)
+        assert batch.tensor is view and torch.equal(view[1], torch.full_like(view[1], -1)) and (view[0, 1:] == -1).all()
 
 
 @pytest.mark.parametrize(
