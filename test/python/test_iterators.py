@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The PyTorch iterators: ends of epochs, last batches, arguments and ranks; also the iterators by DLPack."""
 
+import contextlib
 import copy
+import gc
 import itertools
 import pickle
+import sys
+import threading
 import warnings
 
 import numpy as np
@@ -11,7 +15,7 @@ import pytest
 import stoker
 import torch
 from stoker import fn, pipeline_def
-from stoker.errors import InvalidArgumentError, StokerError
+from stoker.errors import InvalidArgumentError, StalledError, StateError, StokerError
 from stoker.plugin.pytorch import (
     DALIClassificationIterator,
     DALIGenericIterator,
@@ -332,6 +336,164 @@ def test_reset_of_a_pipeline(taken):
         pipe.reset()
     rest = [[1, 2], [3, 4], [5, 6], None, [1, 2], [3, 4]] if taken < 3 else [[1, 2], [3, 4], [5, 6]] * 3
     assert found == rest[: 3 * taken]
+
+
+class Stop(KeyboardInterrupt):
+    pass
+
+
+class Faulty:
+    """A source of the samples of epochs of 8. At sample `at` it once raises `error`, or waits for the event `until`."""
+
+    def __init__(self, at=None, error=None, until=None):
+        self.at, self.error, self.until = at, error, until
+
+    def __call__(self, info):
+        if info.idx_in_epoch >= 8:
+            raise StopIteration
+        if info.idx_in_epoch == self.at and info.epoch_idx == 0 and self.until is not None:
+            self.until.wait(60)
+        if info.idx_in_epoch == self.at and self.error is not None:
+            error, self.error = self.error, None
+            raise error
+        return np.int64([info.idx_in_epoch])
+
+
+@pipeline_def(batch_size=2, num_threads=1, device_id=None)
+def of_source(source):
+    return fn.external_source(source, batch=False)
+
+
+def outcomes(iterator):
+    """Returns the steps of an epoch, each with a list for each pipeline; for an error the name of its class."""
+    found = []
+    while True:
+        try:
+            found.append([part["x"].flatten().tolist() for part in next(iterator)])
+        except StopIteration:
+            return found
+        except Exception as e:
+            found.append(type(e).__name__)
+
+
+WHOLE = [[[k, k + 1]] * 2 for k in range(0, 8, 2)]
+
+
+@pytest.mark.parametrize("at", range(0, 8, 2))
+@pytest.mark.parametrize("faulty", [(0,), (1,), (0, 1)])
+def test_an_error_takes_the_place_of_a_step_of_all_pipelines(faulty, at):
+    """If the batch of one pipeline fails, the others give theirs up too, so that all stay at the same step."""
+    pipes = [of_source(Faulty(at, ValueError("once")) if k in faulty else Faulty()) for k in range(2)]
+    iterator = DALIGenericIterator(pipes, ["x"], size=16, auto_reset=True)
+    assert outcomes(iterator) == WHOLE[: at // 2] + ["ValueError"] + WHOLE[at // 2 + 1 :]
+    assert outcomes(iterator) == WHOLE
+
+
+def test_a_failed_step_keeps_no_batch():
+    """The batch of the other pipeline is freed with the exception. The garbage collector does not have to run."""
+    iterator = DALIGenericIterator([of_source(Faulty(2, ValueError("once"))), of_source(Faulty())], ["x"], size=16)
+    gc.disable()
+    try:
+        next(iterator)
+        second, taken = iterator._sessions[1], []
+        take = second.take
+        second.take = lambda: taken.append(take()) or taken[0]
+        with contextlib.suppress(ValueError):  # pytest.raises would keep the exception
+            next(iterator)
+        second.core.held = None
+        references = sys.getrefcount(taken[0])
+        assert references == 2  # `taken` and the argument
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("late", [0, 1])
+def test_a_pipeline_that_waits_for_its_batch_loses_none(late):
+    """After a timeout of one pipeline, the next call gives the whole step. Until then no state can be saved if the other one has given its batch."""
+    event = threading.Event()
+    pipes = [of_source(Faulty(4, until=event) if k == late else Faulty(), timeout=0.2) for k in range(2)]
+    iterator = DALIGenericIterator(pipes, ["x"], size=16)
+    assert [next(iterator) and 0 for _ in range(2)] == [0, 0]
+    for _ in range(2):
+        with pytest.raises(StalledError):
+            next(iterator)
+        with pytest.raises(StateError, match="only some of the iterator's pipelines"):
+            iterator.checkpoints()
+    event.set()
+    rest = [step for step in outcomes(iterator) if step != "StalledError"]  # a slow machine may need longer than the timeout
+    assert rest == WHOLE[2:]
+
+
+@pytest.mark.parametrize("failed", [False, True])
+def test_an_interrupt_between_two_pipelines(failed):
+    """Ctrl-C while the second pipeline is waited for: the next call gives the batch, or the error, that the first one gave."""
+    iterator = DALIGenericIterator([of_source(Faulty(2, ValueError("once") if failed else None)), of_source(Faulty())], ["x"], size=16)
+    next(iterator)
+    second, take = iterator._sessions[1], iterator._sessions[1].take
+
+    def interrupted():
+        second.take = take
+        raise Stop
+
+    second.take = interrupted
+    with pytest.raises(Stop):
+        next(iterator)
+    assert outcomes(iterator) == (["ValueError", *WHOLE[2:]] if failed else WHOLE[1:])
+
+
+@pytest.mark.parametrize("shorter", [0, 1])
+def test_pipelines_whose_epochs_differ_are_an_error(shorter):
+    pipes = [of_source(Faulty()), of_source(Faulty())]
+    pipes[shorter] = counted(4)
+    iterator = DALIGenericIterator(pipes, ["x"], size=16)
+    steps = []
+    with pytest.raises(
+        InvalidArgumentError, match=f"pipeline {shorter} of this iterator has ended its epoch after 2 steps, and others have not"
+    ):
+        while True:
+            steps.append(next(iterator))
+    assert len(steps) == 2
+    with pytest.raises(StopIteration):
+        next(iterator)
+
+
+def test_several_pipelines_need_a_size():
+    with pytest.raises(AssertionError, match="needs reader_name or size"):
+        DALIGenericIterator([of_source(Faulty()), of_source(Faulty())], ["x"])
+
+
+@pytest.mark.parametrize("auto_reset", [False, True])
+@pytest.mark.parametrize("shards", [1, 2])
+@pytest.mark.parametrize("reader", [{}, {"pad_last_batch": True}, {"random_shuffle": True}, {"tail": "drop"}])
+def test_a_dropped_batch_that_fails_ends_the_epoch_once(files, tmp_path, reader, shards, auto_reset):
+    """With DROP the error of a batch that would be dropped comes after the epoch's steps. The next epoch begins where it would have begun."""
+    (tmp_path / "bad.jpg").write_bytes(b"no image")
+
+    def make(bad):
+        @pipeline_def(batch_size=2, num_threads=1, device_id=None)
+        def decoded(shard):
+            listed = [str(tmp_path / "bad.jpg" if k == bad else files[k]) for k in range(11)]
+            data, label = fn.readers.file(
+                files=listed, labels=list(range(11)), name="Reader", shard_id=shard, num_shards=shards, shuffle_seed=3, **reader
+            )
+            return label, fn.decoders.image(data)
+
+        pipes = [decoded(shard) for shard in range(shards)]
+        types = [DALIRaggedIterator.DENSE_TAG, DALIRaggedIterator.SPARSE_LIST_TAG]
+        return DALIRaggedIterator(
+            pipes, ["x", "image"], reader_name="Reader", output_types=types, last_batch_policy=DROP, auto_reset=auto_reset
+        )
+
+    for bad in range(11):
+        whole, broken = make(None), make(bad)
+        for _ in range(3):
+            wanted, found = outcomes(whole), outcomes(broken)
+            assert len(wanted) <= len(found) <= len(wanted) + 1 and found[len(wanted) :] in ([], ["CorruptError"])
+            for step, given in zip(wanted, found, strict=False):
+                assert given == ("CorruptError" if any(bad in part for part in step) else step)
+            if not auto_reset:
+                whole.reset()
+                broken.reset()
 
 
 def test_several_pipelines(files):

@@ -10,7 +10,7 @@ import weakref
 import numpy as np
 import pytest
 from stoker import fn, pipeline_def
-from stoker.errors import InvalidArgumentError, StateError
+from stoker.errors import CorruptError, InvalidArgumentError, StateError
 from stoker.plugin.dlpack import DLPackIterator
 from stoker.plugin.pytorch import DALIGenericIterator, LastBatchPolicy
 
@@ -23,6 +23,12 @@ def labelled(files, **reader):
 
 
 @pipeline_def(num_threads=1, device_id=None)
+def decoded(files, **reader):
+    data, label = fn.readers.file(files=files, labels=list(range(len(files))), name="Reader", **reader)
+    return label, fn.decoders.image(data)
+
+
+@pipeline_def(num_threads=1, device_id=None)
 def sourced(source, **how):
     return fn.external_source(source, **how)
 
@@ -31,12 +37,20 @@ def values(step):
     return [part["x"].flatten().tolist() for part in step]
 
 
+def outcome(iterator):
+    """Returns the values of the next step, or "error" if a file of the step is damaged."""
+    try:
+        return values(next(iterator))
+    except CorruptError:
+        return "error"
+
+
 def epoch(iterator):
     """Returns the batches of an epoch of an iterator with auto_reset."""
     found = []
     try:
         while True:
-            found.append(values(next(iterator)))
+            found.append(outcome(iterator))
     except StopIteration:
         return found
 
@@ -51,7 +65,7 @@ def check(make, from_start=False):
             saved.append((e, len(whole[e]), iterator.checkpoints()))
             length = len(iterator)
             try:
-                whole[e].append(values(next(iterator)))
+                whole[e].append(outcome(iterator))
             except StopIteration:
                 break
             assert len(iterator) == length
@@ -69,7 +83,7 @@ def check(make, from_start=False):
         found = []
         # Ends the epoch like a loop that counts its steps, and never gets a StopIteration.
         if steps % 2 and steps < len(whole[e]) == len(again):
-            found.append([values(next(again)) for _ in expected[0]])
+            found.append([outcome(again) for _ in expected[0]])
             with warnings.catch_warnings(action="error"):
                 again.reset()
         found += [epoch(again) for _ in range(EPOCHS)]
@@ -89,8 +103,10 @@ def draw_reader(r):
     }.get(how, {"tail": how})
 
 
+@pytest.mark.parametrize("damaged", [False, True])
 @pytest.mark.parametrize("number", range(60))
-def test_readers(files, number):
+def test_readers(files, tmp_path, number, damaged):
+    """damaged: the pipelines decode their files, some of which are no images. Each error takes the place of its step."""
     r = random.Random(number)
     names = [str(files[0])] * r.randint(7, 23)
     shards, batch, reader = r.choice([1, 1, 2, 3]), r.randint(1, 5), draw_reader(r)
@@ -98,22 +114,35 @@ def test_readers(files, number):
         batch = min(batch, len(names) // shards)
     all_of_them = r.random() < 0.3  # whether one iterator reads all shards
     ranks = range(shards) if all_of_them else [r.randrange(shards)]
-    policy = r.choice(list(LastBatchPolicy))
+    policy = r.choice(
+        [p for p in LastBatchPolicy if not damaged or p is not LastBatchPolicy.DROP]
+    )  # DROP: a batch may fail that would be dropped
     if policy is LastBatchPolicy.DROP:
         batch = min(batch, len(names) // shards)
     end = {"reader_name": "Reader"}
     if r.random() < 0.3:
         end = {"size": r.randint(15, 25) if policy is LastBatchPolicy.DROP else r.randint(5, 25), "last_batch_padded": r.random() < 0.5}
 
-    def make(states):
+    def make(states, names=names):
+        define = decoded if damaged else labelled
         pipes = [
-            labelled(names, batch_size=batch, seed=1, checkpoint=states and states[k], shard_id=rank, num_shards=shards, **reader)
+            define(names, batch_size=batch, seed=1, checkpoint=states and states[k], shard_id=rank, num_shards=shards, **reader)
             for k, rank in enumerate(ranks)
         ]
-        return DALIGenericIterator(pipes, ["x"], last_batch_policy=policy, auto_reset=True, **end)
+        return DALIGenericIterator(pipes, ["x", "image"][: damaged + 1], last_batch_policy=policy, auto_reset=True, **end)
 
     print(len(names), shards, batch, reader, list(ranks), policy, end)
-    check(make)
+    if damaged:
+        whole = make(None)
+        (tmp_path / "bad.jpg").write_bytes(b"no image")
+        bad = r.sample(range(len(names)), r.randint(1, 3))
+        names = [str(tmp_path / "bad.jpg") if k in bad else name for k, name in enumerate(names)]
+        broken = make(None, names)
+        for _ in range(EPOCHS):
+            for step, given in zip(epoch(whole), epoch(broken), strict=True):
+                assert given in (step, "error")  # PARTIAL does not return samples that may have failed
+                assert given == "error" or not any(x in bad for part in step for x in part)
+    check(lambda states: make(states, names))
 
 
 def batches_of(r, batch):

@@ -57,12 +57,20 @@ class Taken(NamedTuple):
     valid: int
 
 
+class _FailedBatch(NamedTuple):
+    """Stands for a batch that has failed."""
+
+    error: Exception
+    planned: int
+    is_last: bool
+
+
 @suggests
 class EpochIterator:
     """Takes batches from pipelines until an epoch ends.
 
     The epoch ends with the reader's epoch if reader_name is given, or after `size` samples if size is given. Otherwise it ends when the pipeline raises
-    StopIteration, if it ever does.
+    StopIteration, if it ever does. An error of a batch takes the place of its step: the call after it gives the next step, of all pipelines.
 
     valid_samples: for each pipeline, the number of samples in the last step that belong to the epoch. This is the number of samples in the step, except if an
     iterator over one pipeline with LastBatchPolicy.PARTIAL has no sample left for the epoch's last step. The step then has one sample that is not in the epoch,
@@ -92,6 +100,10 @@ class EpochIterator:
             raise IteratorArgumentError("reader_name and size exclude each other: the size is taken from the reader")
         if reader_name is not None and last_batch_padded:
             raise IteratorArgumentError("reader_name and last_batch_padded exclude each other: the reader itself knows whether it pads")
+        if reader_name is None and size == -1 and len(self._pipes) > 1:
+            raise IteratorArgumentError(
+                "an iterator over several pipelines needs reader_name or size: their sources may end at different steps"
+            )
         if size == 0 or size < -1:
             raise InvalidArgumentError("size must be the number of samples in an epoch, or -1")
         if not isinstance(last_batch_policy, LastBatchPolicy):
@@ -112,6 +124,9 @@ class EpochIterator:
         self._restored = 0  # how many of the steps in _given belong to the run whose saved state was loaded
         self._kept: list[Taken] | None = None  # a step that _is_over() took early and _take() has not returned yet
         self._counted_out = False  # whether the last epoch ended after `size` samples, so that a source may yet report its end
+        # The batches of the pipelines in the step that is being taken or was taken last. None: the pipeline's epoch has ended.
+        self._given_by: dict[int, _core.Batch | _FailedBatch | None] = {}
+        self._all_gave = True  # whether that step was taken from all pipelines
         self._unanswered: list[str] = []  # warnings of calls since the last step, to be given if the epoch turns out to have another batch
         self._ends = 0  # number of epochs whose end the sources had reported before those calls
         self._before: tuple[Any, ...] = ()  # the _position() before the step that was taken last
@@ -230,10 +245,14 @@ class EpochIterator:
 
     def _extra_state(self, session: Session, state: dict[str, Any]) -> dict[str, Any]:
         """Returns the entries that a saved state of a pipeline needs for this iterator: with `size`, the position in the iterator's epoch; else {}. After the
-        last batch of an epoch, the position is the beginning of the next epoch. Raises StateError if a step was taken early."""
+        last batch of an epoch, the position is the beginning of the next epoch. Raises StateError if a step was taken early, or from some pipelines only."""
         if self._kept is not None:
             raise StateError(
                 "reset() was called before the end of the epoch and has taken the next batch early: get that batch first, then save the state"
+            )
+        if not self._all_gave and self._given_by:
+            raise StateError(
+                "only some of the iterator's pipelines have given their batch of the next step: get that step first, then save the state"
             )
         if self._samples < 0:
             return {}
@@ -263,6 +282,7 @@ class EpochIterator:
             if not isinstance(e, Exception):
                 self._put_back(*self._before)
             raise
+        self._given_by = {}
         first, *others = self._sessions
         first.core.held = None  # no call follows, at whose end an interrupt could come
         for session in others:
@@ -273,13 +293,16 @@ class EpochIterator:
         return self._counter, self._given, self._begun, self._done, self._kept
 
     def _put_back(self, counter: int, given: int, begun: bool, done: list[bool], kept: list[Taken] | None) -> None:
-        """Makes the batches in `held` of the sessions the next ones again, if a session has one. The arguments are the _position() before them."""
+        """Makes the batches in `held` of the sessions the next ones again, if a session has one. The next step also gets what other pipelines have given for
+        this one. The arguments are the _position() before this step."""
         if self._ended or (kept is None and all(session.core.held is None for session in self._sessions)):
             return
         self._counter, self._given, self._begun, self._done, self._kept = counter, given, begun, done, kept
         if kept is None:
-            for session in self._sessions:
-                session.put_back()
+            self._all_gave = False
+            for k, session in enumerate(self._sessions):
+                if session.put_back() or not session.holds:
+                    self._given_by.pop(k, None)
 
     def _take(self) -> list[Taken]:
         """Returns the next batch of each pipeline, filled or cut by the policy. Raises StopIteration at the end of the epoch."""
@@ -339,19 +362,79 @@ class EpochIterator:
             self._finish(counted_out=True)
         if self._shards is not None and self._counter >= self._shard_steps:
             if self._policy is _DROP and self._shards.drops_one():
-                for session in self._sessions:
-                    session.take()
+                self._batches()
             self._finish()
-        try:
-            batches = [session.take() for session in self._sessions]
-        except StopIteration:
-            self._finish()
+        batches = self._batches()
         self._begun = True
         self._answer()
         taken = self._by_reader(batches) if self._reader is not None else self._by_size(batches)
         if taken is None:
             self._finish(counted_out=self._samples >= 0)
         return taken
+
+    def _batches(self) -> list[_core.Batch]:
+        """Takes the next batch of each pipeline. Raises StopIteration if their epochs have ended. If a batch fails, raises its error, but only after the other
+        pipelines have given theirs: otherwise the pipelines would be at different steps afterwards."""
+        if self._all_gave:
+            self._given_by, self._all_gave = {}, False
+        given = self._given_by
+        waits: Exception | None = None  # a timeout, for example: the pipeline has given nothing, and the next call asks it again
+        for k, session in enumerate(self._sessions):
+            if k in given:
+                continue
+            try:
+                given[k] = session.take()
+            except StopIteration:
+                given[k] = None
+            except Exception as e:
+                if session.failed is None:
+                    waits = waits or e
+                else:
+                    given[k] = _FailedBatch(e, session.failed.planned, session.failed.is_last)
+        try:
+            if waits is not None:
+                raise waits
+            self._all_gave = True
+            return self._of_step([given[k] for k in range(len(self._sessions))])
+        finally:
+            # An error's traceback refers to this frame. If the frame referred to the error, the batches would live until the garbage collector runs.
+            del given, waits
+
+    def _of_step(self, step: list[_core.Batch | _FailedBatch | None]) -> list[_core.Batch]:
+        """Returns the batches of a step, whose entries are those of _given_by. Raises StopIteration at the end of an epoch, and an error if a batch has failed or
+        only some pipelines have ended."""
+        batches = [b for b in step if isinstance(b, _core.Batch)]
+        if len(batches) == len(step):
+            return batches
+        if all(b is None for b in step):
+            self._finish()
+        errors = [b.error for b in step if isinstance(b, _FailedBatch)]
+        steps, ended = self._given, [k for k, b in enumerate(step) if b is None]
+        self._count_failed(step)
+        self._given_by = {}
+        try:
+            if errors:
+                raise errors[0]
+            self._ended, self._counted_out = True, False
+            raise InvalidArgumentError(
+                f"pipeline {ended[0]} of this iterator has ended its epoch after {steps} steps, and others have not: give the sources of all pipelines equally "
+                "many batches in an epoch"
+            )
+        finally:
+            del step, batches, errors
+
+    def _count_failed(self, step: list[_core.Batch | _FailedBatch | None]) -> None:
+        """Counts a step that raises an error, so that the epoch ends where it would have ended without the error."""
+        self._begun = True
+        self._given += 1
+        if self._reader is None:
+            self._counter += sum(b.planned for b in step if b is not None)
+        elif self._shards is not None and self._counter >= self._shard_steps:  # a step that DROP takes after the epoch's last one
+            self._ended = True
+        else:
+            self._counter += 1
+            if self._shards is None:
+                self._done = [done or b is None or b.is_last for done, b in zip(self._done, step, strict=True)]
 
     def _finish(self, counted_out: bool = False) -> NoReturn:
         self._ended = True

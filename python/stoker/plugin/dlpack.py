@@ -43,6 +43,10 @@ class DLPackIterator(EpochIterator):
         self._from_dlpack = from_dlpack
         if len(set(self.output_map)) != len(self.output_map):
             raise InvalidArgumentError(f"the names in output_map must differ: {self.output_map}")
+        if not isinstance(pipelines, Pipeline) and len(pipelines) > 1:
+            raise InvalidArgumentError(
+                f"{len(pipelines)} pipelines: make an iterator for each, and put their arrays together as the framework does"
+            )
         super().__init__(
             pipelines,
             size=size,
@@ -52,10 +56,6 @@ class DLPackIterator(EpochIterator):
             last_batch_policy=last_batch_policy,
             prepare_first_batch=prepare_first_batch,
         )
-        if len(self._pipes) != 1:
-            raise InvalidArgumentError(
-                f"{len(self._pipes)} pipelines: make an iterator for each, and put their arrays together as the framework does"
-            )
         if self._pipes[0].num_outputs != len(self.output_map):
             raise InvalidArgumentError(f"output_map has {len(self.output_map)} names, the pipeline {self._pipes[0].num_outputs} outputs")
 
