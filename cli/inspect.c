@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #define HEAD_BYTES 65536
-#define MAX_HEADER (16 << 20)
+#define MOST_BYTES (1 << 30)
 
 enum { SIZE_CLASSES = 12 }; /* classes of the shorter side: below 32 pixels, below 64, and so on; the last class has no upper limit */
 
@@ -426,26 +426,34 @@ static int open_file(const char *path, int64_t *bytes, struct stk_error *err)
 	return -1;
 }
 
-/* Sets *bytes to the size of a file, and reads its header from its first 64 KiB, or from up to MAX_HEADER bytes if the header is longer (large EXIF data or
- * colour profiles). Only errors inside a header have an offset, so a file that is not an image is not read further. */
+static enum stk_status read_part(int fd, const char *path, size_t size, struct stk_image_header *header, struct stk_error *err)
+{
+	void *part = malloc(size);
+	const ssize_t got = part ? pread(fd, part, size, 0) : -1;
+	enum stk_status status = STK_IO;
+	if (got < 0) {
+		snprintf(err->message, sizeof(err->message), "%s: %s", path, strerror(errno));
+		err->code = STK_IO;
+	} else {
+		status = stk_image_inspect(part, (size_t)got, header, err);
+	}
+	free(part);
+	return status;
+}
+
+/* Sets *bytes to the size of a file, and reads its header from its first 64 KiB, or from the whole file if these do not hold all of it: if the header is longer,
+ * or for a TIFF, PNG or WebP at the file's end. */
 static enum stk_status read_header(const char *path, int64_t *bytes, struct stk_image_header *header, struct stk_error *err)
 {
 	int fd = open_file(path, bytes, err);
 	if (fd < 0)
 		return err->code;
-	enum stk_status status = STK_OK;
-	bool more = true;
-	for (size_t capacity = HEAD_BYTES; more; capacity *= 4) {
-		void *head = malloc(capacity);
-		ssize_t got = head ? pread(fd, head, capacity, 0) : -1;
-		if (got < 0) {
-			snprintf(err->message, sizeof(err->message), "%s: %s", path, strerror(errno));
-			status = err->code = STK_IO;
-		} else {
-			status = stk_image_inspect(head, (size_t)got, header, err);
-		}
-		more = status == STK_CORRUPT && err->offset >= 0 && (size_t)got == capacity && capacity < MAX_HEADER;
-		free(head);
+	enum stk_status status = read_part(fd, path, HEAD_BYTES, header, err);
+	if (header->partial && *bytes > HEAD_BYTES && *bytes <= MOST_BYTES) {
+		status = read_part(fd, path, (size_t)*bytes, header, err);
+	} else if (header->partial && *bytes > MOST_BYTES) {
+		snprintf(err->message, sizeof(err->message), "a part of its header may be at its end, and the file has more than 1 GiB");
+		status = err->code = STK_LIMIT;
 	}
 	close(fd);
 	return status;

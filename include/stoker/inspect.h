@@ -21,9 +21,11 @@ struct stk_image_header {
 	int32_t bits;          /* bits per channel */
 	int32_t orientation;   /* orientation 1..8 from EXIF; 1 if absent */
 	bool progressive;
+	bool partial; /* true if bytes after the given ones may change the answer, as `orientation`, which PNG and WebP may hold at the file's end */
 };
 
-/* Fills *out from the first bytes of a file. STK_CORRUPT: not an image, or a damaged header. STK_UNSUPPORTED: an image that Stoker does not
+/* Fills *out from the first bytes of a file. If that fails, only out->partial is set: it is true if the error may come from bytes that are missing, as of a
+ * TIFF, whose directory may be at its end. If it is true, call this again with the whole file. STK_CORRUPT: not an image, or a damaged header. STK_UNSUPPORTED: an image that Stoker does not
  * decode. STK_LIMIT: the image is larger than the limits allow. */
 STK_API STK_MUST_USE enum stk_status stk_image_inspect(const void *data, size_t bytes, struct stk_image_header *out, struct stk_error *err);
 

@@ -121,6 +121,7 @@ PyObject *core_image_header(PyObject *module, PyObject *data)
 	PyBuffer_Release(&bytes);
 	if (s != STK_OK)
 		return core_raise(s, &err);
-	return Py_BuildValue("{s:s,s:i,s:i,s:i,s:i,s:i}", "format", h.format, "width", (int)h.width, "height", (int)h.height, "channels",
-		(int)h.channels, "bits", (int)h.bits, "orientation", (int)h.orientation);
+	return Py_BuildValue("{s:s,s:i,s:i,s:i,s:i,s:i,s:O}", "format", h.format, "width", (int)h.width, "height", (int)h.height,
+		"channels", (int)h.channels, "bits", (int)h.bits, "orientation", (int)h.orientation, "partial",
+		h.partial ? Py_True : Py_False);
 }

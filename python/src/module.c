@@ -19,7 +19,7 @@ static PyMethodDef core_functions[] = {
 	{"audio_named", core_audio_named, METH_O,
 		"audio_named(name)\n--\n\nWhether the ending of a file's name is that of a sound format that this build decodes."},
 	{"image_header", core_image_header, METH_O,
-		"image_header(data)\n--\n\nFormat, size and channels from the header of an image file's bytes, as a dict."},
+		"image_header(data)\n--\n\nFormat, size and channels from the header of an image file's bytes, as a dict. partial: whether bytes after these may change it."},
 	{"tar_unindexed", core_tar_unindexed, METH_VARARGS,
 		"tar_unindexed(paths, progress, storage=None)\n--\n\n(number of tars, {ending: files} of the first sample), where all are in stores and one has no "
 		"index; else (0, {})."},

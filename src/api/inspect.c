@@ -12,7 +12,9 @@ enum stk_status stk_image_inspect(const void *data, size_t bytes, struct stk_ima
 	struct stk_image_info info;
 	if (!data || !out || out->size < sizeof(*out))
 		return stk__fail(err, STK_INVALID, "stk_image_inspect needs data, and a header whose size is set");
+	info.codec = NULL;
 	enum stk_status status = stk__image_peek(data, bytes, &limits, &info, err);
+	out->partial = status == STK_CORRUPT && info.codec;
 	if (status != STK_OK)
 		return status;
 	*out = (struct stk_image_header){.size = out->size,
@@ -22,7 +24,8 @@ enum stk_status stk_image_inspect(const void *data, size_t bytes, struct stk_ima
 		.channels = info.channels,
 		.bits = info.bits,
 		.orientation = info.orientation,
-		.progressive = info.progressive};
+		.progressive = info.progressive,
+		.partial = info.partial};
 	return STK_OK;
 }
 

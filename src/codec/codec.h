@@ -29,6 +29,7 @@ struct stk_image_info {
 	bool measured;        /* the values are measurements rather than a picture: floats, signed integers, or bands without colours */
 	int32_t orientation;  /* orientation 1..8 from EXIF; 1 if absent or invalid */
 	bool progressive;
+	bool partial;          /* true if bytes after the given ones may change `orientation` */
 	size_t memory;         /* maximum number of bytes that the codec needs to decode the file; see stk__image_memory */
 	struct stk_jpeg_seen { /* where a decoder keeps the header, for the decode that follows; see stk__image_peek_for */
 		const struct stk_jpeg_header *header; /* NULL: nowhere */

@@ -42,14 +42,17 @@ static uint32_t depths_of(int color)
 }
 
 /* Returns the orientation (1 to 8) in the chunk eXIf, which may precede or follow the pixels; 1 if the file has no such chunk or its orientation is not valid.
- * Ignores damaged chunks, which the decoder will report. */
-static int find_orientation(const uint8_t *data, size_t size)
+ * Ignores damaged chunks, which the decoder will report. Sets *partial if the data end before the chunk, or before IEND. */
+static int find_orientation(const uint8_t *data, size_t size, bool *partial)
 {
 	size_t at = IHDR_END;
+	*partial = false;
 	while (at <= size && size - at >= CHUNK_FRAME) {
 		uint32_t length = stk__get32(data + at, false);
 		const uint8_t *type = data + at + 4;
-		if (length > size - at - CHUNK_FRAME || memcmp(type, "IEND", 4) == 0)
+		if (memcmp(type, "IEND", 4) == 0)
+			return 1;
+		if (length > size - at - CHUNK_FRAME)
 			break;
 		if (memcmp(type, "eXIf", 4) == 0) {
 			int orientation = stk__exif_orientation(type + 4, length);
@@ -57,6 +60,7 @@ static int find_orientation(const uint8_t *data, size_t size)
 		}
 		at += CHUNK_FRAME + (size_t)length;
 	}
+	*partial = true;
 	return 1;
 }
 
@@ -121,7 +125,7 @@ static enum stk_status png_peek(
 	info->height = (int32_t)height;
 	info->channels = channels[color];
 	info->bits = bits == 16 ? 16 : 8;
-	info->orientation = find_orientation(data, size);
+	info->orientation = find_orientation(data, size, &info->partial);
 	size_t row = row_bytes(info->width, info->channels, info->bits);
 	info->memory = library_bytes(row) + (d[12] ? row * height : row) + ROW_SLACK;
 	info->optional_memory = d[12] ? 0 : stk__png_rows_memory(size, shape_of(info)) + stk__scratch_bytes(row);

@@ -29,6 +29,7 @@ struct webp {
 	int32_t width, height, orientation;
 	bool alpha, lossless;
 	bool complete; /* the file is as long as its header says */
+	bool partial;  /* bytes after the data may change the orientation */
 };
 
 struct chunk {
@@ -55,10 +56,13 @@ static bool find_chunk(const uint8_t *data, size_t size, const char *type, struc
 	return false;
 }
 
-static int32_t find_orientation(const uint8_t *data, size_t size)
+/* Returns the orientation in the chunk EXIF; 1 if the file has no such chunk or its orientation is not valid. Sets *partial if the data end before the chunk does. */
+static int32_t find_orientation(const uint8_t *data, size_t size, bool *partial)
 {
 	struct chunk c;
-	if (!find_chunk(data, size, "EXIF", &c))
+	const bool found = find_chunk(data, size, "EXIF", &c);
+	*partial = !found || c.size < stk__get32(c.type + 4, true);
+	if (!found)
 		return 1;
 	int orientation = stk__exif_orientation(c.data, c.size);
 	return orientation ? orientation : 1;
@@ -116,7 +120,7 @@ static enum stk_status read_webp(struct webp *w, const uint8_t *data, size_t siz
 	w->lossless = f.format != 1;
 	w->complete = stk__get32(data + 4, true) <= size - 8;
 	if (flags & FLAG_EXIF)
-		w->orientation = find_orientation(data, size);
+		w->orientation = find_orientation(data, size, &w->partial);
 	return STK_OK;
 }
 
@@ -139,6 +143,7 @@ static enum stk_status webp_peek(
 	info->channels = w.alpha ? 4 : 3;
 	info->bits = 8;
 	info->orientation = w.orientation;
+	info->partial = w.partial;
 	info->memory = library_bytes(&w) + stk__scratch_bytes((size_t)w.width * (size_t)w.height * (size_t)info->channels);
 	return STK_OK;
 }

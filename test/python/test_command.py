@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import tarfile
 import time
@@ -21,7 +22,7 @@ from stoker import Loader, Pipeline, fn
 from stoker import _files as stoker_files
 from stoker.errors import CorruptError, InvalidArgumentError
 from stoker.loader.sources._files import IMAGE_ENDINGS
-from support import SEED, hostile_jpeg, run_script, tar_of
+from support import SEED, hostile_jpeg, png_chunk, run_script, tar_of
 
 COMMAND = Path(os.environ.get("STOKER_BUILD", "build")).resolve() / "cli" / "stoker"
 pytestmark = pytest.mark.essential
@@ -540,6 +541,31 @@ def test_inspect_of_a_long_header(folder, tmp_path):
     segment = b"\xff\xe5" + (60_002).to_bytes(2) + b"x" * 60_000
     (tmp_path / "long.jpg").write_bytes(data[:2] + 7 * segment + data[2:])
     assert "60 x 50" in stoker("inspect", tmp_path / "long.jpg").stdout
+
+
+def test_inspect_of_a_header_at_the_end(tmp_path):
+    """The directory of a TIFF, and the orientation of a PNG or WebP, may follow the pixels. inspect then reads the whole file."""
+    pixels = Image.fromarray(np.random.default_rng(SEED).integers(0, 256, (200, 300, 3), np.uint8))
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    pixels.save(tmp_path / "a.webp", lossless=True, exif=exif)
+    pixels.save(tmp_path / "a.png")
+    pixels.save(tmp_path / "a.tif")
+    data = (tmp_path / "a.png").read_bytes()
+    (tmp_path / "a.png").write_bytes(data[:-12] + png_chunk(b"eXIf", exif.tobytes()[6:]) + data[-12:])
+    data = bytearray((tmp_path / "a.tif").read_bytes())
+    at = struct.unpack_from("<I", data, 4)[0]
+    directory = data[at : at + 2 + 12 * struct.unpack_from("<H", data, at)[0] + 4]
+    data[4:8] = struct.pack("<I", len(data))
+    data[at : at + len(directory)] = bytes(len(directory))  # the directory's long values stay in their places
+    (tmp_path / "a.tif").write_bytes(data + directory)
+    for name in ("a.webp", "a.png", "a.tif"):
+        assert (tmp_path / name).stat().st_size > 100_000
+        with Image.open(tmp_path / name) as image:
+            orientation = image.getexif().get(0x0112, 1)
+        assert "300 x 200, 3 channels of 8 bits" in (said := stoker("inspect", tmp_path / name).stdout)
+        assert said.splitlines()[0].endswith(f"EXIF orientation {orientation}")
+        assert "1 file: 1 good, 0 would fail" in said
 
 
 def test_inspect_nothing(tmp_path):

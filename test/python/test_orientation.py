@@ -13,6 +13,7 @@ import pytest
 import stoker
 from PIL import Image, ImageOps
 from stoker import _core
+from stoker.loader.sources._image_sizes import size_of_file
 from support import png_chunk
 
 # The letters by which the module struct packs TIFF's types. Types 5 and 10 are pairs of numbers; 0 and 129 are invalid.
@@ -145,3 +146,20 @@ def test_types_and_counts_of_a_tiff() -> None:
     for kind, count, order in itertools.product(set(TYPES) - {0, 129}, (1, 2, 3), "<>"):
         data = _tiff(kind, count, order)
         np.testing.assert_array_equal(stoker.imdecode(data), _pillow(data), err_msg=f"type {kind}, {count} values, {order}")
+
+
+def test_sizes_are_those_of_turned_images(tmp_path) -> None:
+    """bucket_by applies orientations that follow the pixels of a long file, as the pipeline does."""
+    noise = Image.fromarray(np.random.default_rng(3).integers(0, 256, (200, 300, 3), np.uint8))
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    noise.save(tmp_path / "a.webp", lossless=True, exif=exif)
+    noise.save(tmp_path / "a.png")
+    data = (tmp_path / "a.png").read_bytes()
+    (tmp_path / "a.png").write_bytes(data[:-12] + png_chunk(b"eXIf", exif.tobytes()[6:]) + data[-12:])
+    for name in ("a.webp", "a.png"):
+        with Image.open(tmp_path / name) as image:
+            width, height = ImageOps.exif_transpose(image).size
+        assert (tmp_path / name).stat().st_size > 100_000
+        assert size_of_file(tmp_path / name, True) == (height, width) == (300, 200)
+        assert size_of_file(tmp_path / name, False) == (200, 300)

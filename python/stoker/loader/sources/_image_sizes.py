@@ -39,7 +39,10 @@ def size_of_file(path: Any, oriented: bool) -> Size:
         with _files.open_binary(path) as f:
             data = f.read(_HEAD)
         header = _core.image_header(data)
-    except (OSError, StokerError):  # the header may be longer; the next line raises an error if the file cannot be read or is not an image
+        whole = len(data) < _HEAD or not (oriented and header["partial"])  # the orientation may be at the end of a file
+    except (OSError, StokerError):  # the header may be longer; below, an error is raised if the file cannot be read or is not an image
+        whole = False
+    if not whole:
         header = _core.image_header(_files.read_bytes(path))
     height, width = int(header["height"]), int(header["width"])
     return (width, height) if oriented and header["orientation"] > 4 else (height, width)
