@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include <spng.h>
+#include <zlib.h>
 
 enum { SIGNATURE = 8, CHUNK_FRAME = 12, IHDR_END = SIGNATURE + CHUNK_FRAME + 13, MAX_ANCILLARY = 16 << 20 };
 /* STATE: number of bytes that libspng and zlib allocate for their state. libspng keeps ROWS rows, each with ROW_SLACK bytes of padding. */
@@ -41,8 +42,14 @@ static uint32_t depths_of(int color)
 	}
 }
 
-/* Returns the orientation (1 to 8) in the chunk eXIf, which may precede or follow the pixels; 1 if the file has no such chunk or its orientation is not valid.
- * Ignores damaged chunks, which the decoder will report. Sets *partial if the data end before the chunk, or before IEND. */
+/* Returns whether the checksum of a chunk is right. type: address of the chunk's letters, which are followed by `length` bytes and the checksum. */
+static bool is_sound(const uint8_t *type, uint32_t length)
+{
+	return crc32_z(0, type, 4 + (size_t)length) == stk__get32(type + 4 + length, false);
+}
+
+/* Returns the orientation (1 to 8) in the chunk eXIf, which may precede or follow the pixels; 1 if the file has no such chunk, or if the chunk is damaged or its
+ * orientation is not valid. Other damage is reported by the decoder. Sets *partial if the data end before the chunk, or before IEND. */
 static int find_orientation(const uint8_t *data, size_t size, bool *partial)
 {
 	size_t at = IHDR_END;
@@ -55,7 +62,7 @@ static int find_orientation(const uint8_t *data, size_t size, bool *partial)
 		if (length > size - at - CHUNK_FRAME)
 			break;
 		if (memcmp(type, "eXIf", 4) == 0) {
-			int orientation = stk__exif_orientation(type + 4, length);
+			int orientation = is_sound(type, length) ? stk__exif_orientation(type + 4, length) : 0;
 			return orientation ? orientation : 1;
 		}
 		at += CHUNK_FRAME + (size_t)length;
@@ -66,8 +73,9 @@ static int find_orientation(const uint8_t *data, size_t size, bool *partial)
 
 struct chunks {
 	size_t largest;
-	bool has_metadata; /* the file has chunks whose unpacked contents libspng keeps in memory */
-	bool complete;     /* the chunks end with a complete IEND */
+	bool has_metadata;             /* the file has chunks whose unpacked contents libspng keeps in memory */
+	bool complete;                 /* the chunks end with a complete IEND */
+	bool has_orientation, damaged; /* the file has a chunk eXIf; the checksum of the first one is wrong */
 };
 
 static struct chunks survey(const uint8_t *data, size_t size)
@@ -82,6 +90,10 @@ static struct chunks survey(const uint8_t *data, size_t size)
 		for (size_t k = 0; k < sizeof metadata / sizeof *metadata; k++)
 			c.has_metadata |= memcmp(data + at + 4, metadata[k], 4) == 0;
 		c.complete = memcmp(data + at + 4, "IEND", 4) == 0;
+		if (!c.has_orientation && memcmp(data + at + 4, "eXIf", 4) == 0) {
+			c.has_orientation = true;
+			c.damaged = !is_sound(data + at + 4, length);
+		}
 		at += CHUNK_FRAME + (size_t)length;
 	}
 	return c;
@@ -273,6 +285,9 @@ static enum stk_status png_decode(struct stk_decoder *d, const struct stk_decode
 	struct chunks chunks = survey(rq->data, rq->size);
 	if (!d->limits.lenient && !chunks.complete)
 		return stk__fail(err, STK_CORRUPT, "a truncated PNG: no IEND before its end at %zu bytes", rq->size);
+	if (!d->limits.lenient && rq->orient && chunks.damaged)
+		return stk__fail(err, STK_CORRUPT,
+			"PNG: the checksum of its chunk eXIf is wrong, so that its orientation is not known: repair the file, or decode it without orientation");
 	size_t library = library_bytes(row_bytes(rq->info->width, rq->info->channels, rq->info->bits));
 	if (!stk__arena_charge(d->scratch, library))
 		return stk__fail(err, STK_NO_MEMORY, "no memory for a PNG decoder");

@@ -13,6 +13,7 @@ import pytest
 import stoker
 from PIL import Image, ImageOps
 from stoker import _core
+from stoker.errors import CorruptError
 from stoker.loader.sources._image_sizes import size_of_file
 from support import png_chunk
 
@@ -163,3 +164,17 @@ def test_sizes_are_those_of_turned_images(tmp_path) -> None:
         assert (tmp_path / name).stat().st_size > 100_000
         assert size_of_file(tmp_path / name, True) == (height, width) == (300, 200)
         assert size_of_file(tmp_path / name, False) == (200, 300)
+
+
+@pytest.mark.parametrize("after_pixels", [False, True])
+def test_a_damaged_orientation_turns_nothing(after_pixels: bool) -> None:
+    """The bytes of a chunk whose checksum is wrong are not believed. The picture is refused, unless it is read as stored or leniently."""
+    whole = _png(_exif(first=1), after_pixels)
+    at = whole.index(_exif(first=1))
+    data = whole[:at] + _exif(first=6) + whole[at + len(_exif()) :]
+    assert _core.image_header(whole)["orientation"] == _core.image_header(data)["orientation"] == 1
+    assert np.array_equal(np.asarray(stoker.imdecode(whole)), PIXELS)
+    with pytest.raises(CorruptError, match="the checksum of its chunk eXIf is wrong"):
+        stoker.imdecode(data)
+    for how in ({"adjust_orientation": False}, {"strict": False}):
+        assert np.array_equal(np.asarray(stoker.imdecode(data, **how)), PIXELS)
