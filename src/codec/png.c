@@ -14,8 +14,8 @@
 #include <zlib.h>
 
 enum { SIGNATURE = 8, CHUNK_FRAME = 12, IHDR_END = SIGNATURE + CHUNK_FRAME + 13, MAX_ANCILLARY = 16 << 20 };
-/* STATE: number of bytes that libspng and zlib allocate for their state. libspng keeps ROWS rows, each with ROW_SLACK bytes of padding. */
-enum { STATE = 192 << 10, ROWS = 4, ROW_SLACK = 64 };
+/* SLACK: number of bytes after a file that decoders may read. STATE: number of bytes that libspng and zlib allocate for their state. libspng keeps ROWS rows, each with ROW_SLACK bytes of padding. */
+enum { SLACK = 64, STATE = 192 << 10, ROWS = 4, ROW_SLACK = 64 };
 enum { COLOR_GRAY = 0, COLOR_RGB = 2, COLOR_PALETTE = 3, COLOR_GRAY_ALPHA = 4, COLOR_RGBA = 6 };
 
 static const uint8_t signature[SIGNATURE] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
@@ -76,7 +76,13 @@ struct chunks {
 	bool has_metadata;             /* the file has chunks whose unpacked contents libspng keeps in memory */
 	bool complete;                 /* the chunks end with a complete IEND */
 	bool has_orientation, damaged; /* the file has a chunk eXIf; the checksum of the first one is wrong */
+	bool has_empty;                /* the file has an eXIf without contents */
 };
+
+static bool is_empty_exif(const uint8_t *chunk)
+{
+	return memcmp(chunk, "\0\0\0\0eXIf", 8) == 0;
+}
 
 static struct chunks survey(const uint8_t *data, size_t size)
 {
@@ -94,9 +100,35 @@ static struct chunks survey(const uint8_t *data, size_t size)
 			c.has_orientation = true;
 			c.damaged = !is_sound(data + at + 4, length);
 		}
+		c.has_empty |= is_empty_exif(data + at);
 		at += CHUNK_FRAME + (size_t)length;
 	}
 	return c;
+}
+
+/* Returns a copy of the file without its empty chunks eXIf, for which libspng reports a lack of memory, and sets *size to its size. Returns NULL if memory is
+ * short. */
+static uint8_t *copy_without_empty(const uint8_t *data, size_t *size, struct stk_arena *scratch)
+{
+	uint8_t *copy = stk__arena_take(scratch, *size + SLACK);
+	size_t at = SIGNATURE, used = SIGNATURE;
+	if (!copy)
+		return NULL;
+	memcpy(copy, data, SIGNATURE);
+	while (*size - at >= CHUNK_FRAME) {
+		const uint32_t length = stk__get32(data + at, false);
+		if (length > *size - at - CHUNK_FRAME)
+			break;
+		if (!is_empty_exif(data + at)) {
+			memcpy(copy + used, data + at, CHUNK_FRAME + (size_t)length);
+			used += CHUNK_FRAME + (size_t)length;
+		}
+		at += CHUNK_FRAME + (size_t)length;
+	}
+	memcpy(copy + used, data + at, *size - at);
+	*size = used + *size - at;
+	memset(copy + *size, 0, SLACK);
+	return copy;
 }
 
 static size_t row_bytes(int32_t width, int32_t channels, int32_t bits)
@@ -280,9 +312,12 @@ static enum stk_status decode_with(spng_ctx *ctx, struct stk_decoder *d, const s
 	return code ? fail_spng(code, err) : STK_OK;
 }
 
-static enum stk_status png_decode(struct stk_decoder *d, const struct stk_decode *rq, struct stk_error *err)
+static enum stk_status png_decode(struct stk_decoder *d, const struct stk_decode *request, struct stk_error *err)
 {
+	struct stk_decode clean = *request, *rq = &clean;
 	struct chunks chunks = survey(rq->data, rq->size);
+	if (chunks.has_empty && !(clean.data = copy_without_empty(request->data, &clean.size, d->scratch)))
+		return stk__fail(err, STK_NO_MEMORY, "no memory for a PNG of %zu bytes", request->size);
 	if (!d->limits.lenient && !chunks.complete)
 		return stk__fail(err, STK_CORRUPT, "a truncated PNG: no IEND before its end at %zu bytes", rq->size);
 	if (!d->limits.lenient && rq->orient && chunks.damaged)

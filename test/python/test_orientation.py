@@ -167,6 +167,20 @@ def test_sizes_are_those_of_turned_images(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("after_pixels", [False, True])
+@pytest.mark.parametrize("palette", [False, True])
+def test_an_empty_orientation_is_ignored(after_pixels: bool, palette: bool) -> None:
+    """Pillow and OpenCV read a PNG with a chunk eXIf without contents."""
+    data = _png(b"", after_pixels)
+    if palette:
+        out = io.BytesIO()
+        Image.open(io.BytesIO(data)).convert("P").save(out, "PNG", exif=_exif())
+        at = out.getvalue().index(b"IEND" if after_pixels else b"IDAT") - 4
+        data = out.getvalue()[:at] + png_chunk(b"eXIf", b"") * 2 + out.getvalue()[at:]
+    with Image.open(io.BytesIO(data)) as image:
+        assert np.array_equal(np.asarray(stoker.imdecode(data, adjust_orientation=False)), np.asarray(image.convert("RGB")))
+
+
+@pytest.mark.parametrize("after_pixels", [False, True])
 def test_a_damaged_orientation_turns_nothing(after_pixels: bool) -> None:
     """The bytes of a chunk whose checksum is wrong are not believed. The picture is refused, unless it is read as stored or leniently."""
     whole = _png(_exif(first=1), after_pixels)
