@@ -45,7 +45,7 @@ struct parser {
 	size_t size, at, end;
 	struct stk_jpeg_header *h;
 	struct stk_error *err;
-	bool has_frame;
+	bool has_frame, has_exif;
 };
 
 static enum stk_status fail_at(struct parser *p, size_t offset, enum stk_status code, const char *what)
@@ -172,7 +172,7 @@ static enum stk_status read_restart(struct parser *p)
 	return STK_OK;
 }
 
-/* Reads a JFIF, EXIF or Adobe segment; ignores others. */
+/* Reads a JFIF, EXIF or Adobe segment; ignores others. Of several EXIF segments only the first counts, even if it holds no orientation, as in Pillow. */
 static void read_app(struct parser *p, int marker)
 {
 	const uint8_t *d = p->data + p->at;
@@ -184,8 +184,10 @@ static void read_app(struct parser *p, int marker)
 		h->adobe = true;
 		h->adobe_transform = d[11];
 	}
-	if (marker == APP1 && n > 6 && memcmp(d, "Exif\0", 6) == 0 && !h->orientation)
+	if (marker == APP1 && n > 6 && memcmp(d, "Exif\0", 6) == 0 && !p->has_exif) {
+		p->has_exif = true;
 		h->orientation = (uint8_t)stk__exif_orientation(d + 6, n - 6);
+	}
 }
 
 static enum stk_status read_process(struct parser *p, int marker)

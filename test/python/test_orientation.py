@@ -166,6 +166,28 @@ def test_sizes_are_those_of_turned_images(tmp_path) -> None:
         assert size_of_file(tmp_path / name, False) == (200, 300)
 
 
+def _check_size(data: bytes) -> None:
+    with Image.open(io.BytesIO(data)) as image:
+        size = ImageOps.exif_transpose(image).size
+    assert stoker.imdecode(data).shape[:2] == size[::-1]
+
+
+@pytest.mark.parametrize("first", ["none", "invalid", "damaged", "empty", "1", "6"])
+def test_only_the_first_exif_segment_counts(first: str) -> None:
+    """A second EXIF segment of a JPEG does not turn the picture, unless the first one is empty."""
+    tiff = {
+        "none": _exif()[:8] + struct.pack("<H", 0) + bytes(4),
+        "invalid": _exif(first=9),
+        "damaged": b"abcd",
+        "empty": b"",
+        "1": _exif(first=1),
+        "6": _exif(first=6),
+    }[first]
+    data = _jpeg(_exif(first=8))
+    segment = b"\xff\xe1" + struct.pack(">H", 8 + len(tiff)) + b"Exif\0\0" + tiff
+    _check_size(data[:2] + segment + data[2:])
+
+
 @pytest.mark.parametrize("after_pixels", [False, True])
 @pytest.mark.parametrize("palette", [False, True])
 def test_an_empty_orientation_is_ignored(after_pixels: bool, palette: bool) -> None:
