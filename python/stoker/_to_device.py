@@ -69,6 +69,9 @@ def to_device(tree: Any, device: Any) -> Any:
     Many small tensors are packed into pinned memory and sent to the GPU in few large copies, instead of one copy and one wait for each tensor. The copy is
     ordered like other work on the current stream, so that no call has to wait for it. NumPy arrays become tensors. A tensor that is already on the device is
     not copied, as with Tensor.to. A copy to the CPU is complete when the function returns.
+
+    Tensors that were packed share a block of memory, which is freed with the last of them. torch.save writes the whole block, and an operation that resizes a
+    tensor, as out= may, can write over its neighbours. tensor.clone() has memory of its own.
     """
     import torch
 
@@ -325,6 +328,13 @@ def _cut(whole: _Piece, like: Any, chunk: int, align: int) -> Any:
     yield _Piece(whole.tensors[first:], whole.rows[first:], whole.members[first:], like, align)
 
 
+def _numbers_of(view: Any, torch: Any) -> Any:
+    """Returns the elements of a tensor with one dimension. Unlike the results of unbind, they do not know that they are parts of one tensor: then a change in
+    place of one would count as a change of all, and be refused if it needs a gradient. unsafe_split_with_sizes does the same for tensors with dimensions."""
+    with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(torch._C.DispatchKey.ADInplaceOrView)):
+        return view.unbind(0)
+
+
 def _copy_pieces(made: list[Any], pieces: list[_Piece], source: Any, device: Any, pinned: bool, torch: Any) -> Any:
     total = -(-(pieces[-1].begin + pieces[-1].size) // 64) * 64
     can_pin = pinned and torch.cuda.is_available()
@@ -335,5 +345,5 @@ def _copy_pieces(made: list[Any], pieces: list[_Piece], source: Any, device: Any
     target.copy_(staged, non_blocking=True)
     for piece in pieces:
         view = piece.view_in(target)
-        _core.tree_assign(made, piece.members, view.unbind(0) if piece.numbers else view.unsafe_split_with_sizes(piece.rows))
+        _core.tree_assign(made, piece.members, _numbers_of(view, torch) if piece.numbers else view.unsafe_split_with_sizes(piece.rows))
     return target

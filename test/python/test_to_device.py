@@ -89,6 +89,18 @@ def test_gradients_pass():
     assert made.requires_grad and made.grad_fn is not None
 
 
+@pytest.mark.parametrize("device", ["meta", *DEVICES[1:]])
+@pytest.mark.parametrize("shape", [(), (3,), (2, 2)])
+def test_a_change_of_one_tensor_is_no_change_of_others(device, shape):
+    one, other = stoker.to_device([torch.ones(shape), torch.ones(shape)], device)
+    weight = torch.ones(shape, device=device, requires_grad=True)
+    product = (weight * one).sum()
+    other.add_(1)
+    product.backward()
+    other.add_(weight)
+    assert other.requires_grad and not one.requires_grad and one._version == 0
+
+
 def test_values_that_cannot_be_copied():
     with pytest.raises(InvalidArgumentError, match="no form as a tensor"):
         stoker.to_device([np.array(["a"])], "cpu")
