@@ -173,8 +173,9 @@ def _pack(samples: list[Tensor], target: torch.device) -> tuple[Tensor, Tensor]:
     block[sizes_at:].view(torch.int64).copy_(torch.tensor(counts, dtype=torch.int64, device="cpu"))
     if cuda:
         block = block.to(target, non_blocking=True)
-    data = block[:data_bytes].view(dense[0].dtype).view(shape)
-    sizes = block[sizes_at:].view(torch.int64)
+    # .data makes tensors that do not know the block: otherwise a change of the data in place would count as a change of the sizes, which autograd saves.
+    data = block[:data_bytes].view(dense[0].dtype).view(shape).data
+    sizes = block[sizes_at:].view(torch.int64).data
     return data.to(target), sizes.to(target)
 
 

@@ -346,6 +346,19 @@ def test_combined_samples_are_those_that_were_given(device):
     assert torch.equal(mixed.tensor, got.tensor)
 
 
+def test_combined_data_may_change_while_a_derivative_needs_the_sizes(device):
+    with torch.no_grad():
+        made = sb.combine_data([torch.ones(2, 4), torch.ones(1, 4)], device=device)
+    x = torch.ones(2, 2, 4, device=device, requires_grad=True)
+    total = made.create_with_sample_sizes_like_self(x).with_padded_set_to(0.0).tensor.sum()
+    made.tensor.mul_(2)
+    made.set_padded_to(-1.0)
+    total.backward()
+    assert torch.equal(x.grad, made.get_existence_weights())
+    made.tensor.add_(x)  # views that were made under no_grad refuse this
+    assert made.requires_grad
+
+
 def test_stack_and_cat(device):
     a = batch(device)
     b = sb.RaggedBatch(torch.ones(3, 2, 2, device=device), sample_sizes=torch.tensor([1, 2, 0], device=device))
