@@ -366,6 +366,8 @@ class Lambda(Transform):
         # it returns a dict with the image.
         self.takes = "array"
 
+    _classes: tuple[type, ...] = (object,)  # the types of torchvision's Lambda, which calls the function only for objects of these classes
+
 
 class Normalize(Transform):
     """Computes (value - mean) / std for each channel. mean and std are on the scale 0..1, or on the scale of the data set's floats."""
@@ -603,7 +605,7 @@ _TRANSLATE: dict[str, Callable[[Any], Transform]] = {
     "RandomPhotometricDistort": lambda t: RandomPhotometricDistort(*_get(t, "brightness", "contrast", "saturation", "hue", "p")),
     "GaussianBlur": lambda t: GaussianBlur(list(t.kernel_size), list(t.sigma)),
     "Grayscale": lambda t: Grayscale(t.num_output_channels),
-    "Lambda": lambda t: _calling(t.lambd, "PIL"),
+    "Lambda": lambda t: _calling(t.lambd, "PIL", getattr(t, "types", (object,))),
     "Pad": lambda t: Pad(t.padding, _fill(t.fill), _name(t.padding_mode)),
     "RandomAffine": lambda t: RandomAffine(t.degrees, t.translate, t.scale, t.shear, t.interpolation, _fill(t.fill), t.center),
     "RandomErasing": lambda t: RandomErasing(t.p, t.scale, t.ratio, "random" if t.value is None else t.value),
@@ -704,9 +706,9 @@ def _padding(crop: Any) -> Any:
     return [left, top, right, bottom]
 
 
-def _calling(function: Any, takes: str) -> Lambda:
+def _calling(function: Any, takes: str, classes: tuple[type, ...] = (object,)) -> Lambda:
     made = Lambda(function)
-    made.takes = takes
+    made.takes, made._classes = takes, classes
     return made
 
 

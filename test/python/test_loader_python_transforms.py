@@ -13,6 +13,8 @@ from support import SEED, import_torchvision, photograph
 
 torchvision = import_torchvision()
 from torchvision import transforms as tt  # noqa: E402
+from torchvision import tv_tensors  # noqa: E402
+from torchvision.transforms import v2  # noqa: E402
 
 PICTURE = photograph(np.random.default_rng(SEED), 40, 50)
 
@@ -214,3 +216,29 @@ def test_transforms_of_weights_are_compiled(folder, capfd):
         wanted, got = folder.both(weights.transforms())
         assert got.shape == wanted.shape and float((got - wanted).abs().max()) < 0.03, weights
     assert "runs in Python" not in capfd.readouterr().err
+
+
+KINDS = {"first": [], "ToImage": [v2.ToImage()], "PILToTensor": [v2.PILToTensor()], "ToTensor": [tt.ToTensor()]}
+
+
+def mirrored(image):
+    return image.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if isinstance(image, Image.Image) else image.flip(-1)
+
+
+@pytest.mark.parametrize("before", KINDS)
+@pytest.mark.parametrize("group", [False, True])
+def test_types_of_lambda_are_those_of_torchvision(before, group):
+    """The function is called for an image if torchvision calls it for one. Otherwise the Lambda is refused."""
+    called = 0
+    for types in ([], [Image.Image], [tv_tensors.Image], [torch.Tensor], [tv_tensors.Mask], [tv_tensors.Mask, torch.Tensor], [int]):
+        mirror = v2.Lambda(mirrored, *types)
+        chain = [*KINDS[before], v2.RandomApply([mirror], p=1.0) if group else mirror]
+        start, wanted = (tt.Compose([*steps, v2.ToImage()])(Image.fromarray(PICTURE)) for steps in (KINDS[before], chain))
+        if torch.equal(start, wanted):
+            with pytest.raises(InvalidArgumentError, match=r"Lambda\(mirrored, .* does not call this one for an image, which is a"):
+                Loader((PICTURE[None],), 1, transforms=chain)
+            continue
+        called += 1
+        made = next(iter(Loader((PICTURE[None],), 1, transforms=chain)))[0][0]
+        assert torch.allclose(made if before == "ToTensor" or made.dtype == torch.uint8 else made * 255, wanted.to(made.dtype), atol=1e-4)
+    assert called >= 2

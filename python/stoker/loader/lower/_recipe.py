@@ -46,6 +46,7 @@ class Recipe:
     erasings: list[T.RandomErasing]  # erasings of the finished image
     tail: list[_tail.Tail]  # the last transforms, which run in Python on the finished image as a tensor
     after_tail: types.DALIDataType | None = None  # the type to which the tail's result is converted; None: it is not converted
+    tv_image: bool = False  # whether the tail gets images of tv_tensors instead of plain tensors
     half: bool = False  # whether the tail gets bfloat16, for which NumPy has no type
     dtypes: dict[str, types.DALIDataType] = field(default_factory=dict)  # the type to which a kind of field is converted, such as "Mask"
     views: _views.Views | None = None  # the user's function that makes several tensors of the image after `steps`
@@ -59,6 +60,7 @@ class Recipe:
         views: _views.Views | None = None
         rules = [rule for rule in map(rule_of, transforms) if not rule.does_nothing]
         for k, rule in enumerate(rules, 1):
+            rule.stand_after(parts)
             if k == len(rules) and parts.unchanged and (views := rule.views(dtype)) is not None:
                 break
             tensors |= rule.gives_tensor
@@ -87,7 +89,9 @@ class Recipe:
         if views is not None:
             recipe.views, recipe.dtype, recipe.after_tail = views, types.UINT8, dtype
             return recipe
-        return recipe._with_tail([rule.tail() for rule in parts.tail], parts.dtype, dtype)
+        tail = [rule.tail() for rule in parts.tail]
+        recipe.tv_image = parts.image_kind == "Image" and _tail.asks_kind(tail)
+        return recipe._with_tail(tail, parts.dtype, dtype)
 
     def _with_tail(self, tail: list[_tail.Tail], declared: types.DALIDataType | None, dtype: types.DALIDataType | None) -> Recipe:
         """Sets the tail of this recipe, and returns the recipe. declared: the type that the transforms before the tail set, or None for float32; the tail gets
@@ -166,7 +170,7 @@ class Recipe:
             raise UnsupportedError(
                 f"{self.tail[0].name}: masks, boxes, points and further images cannot follow a function: do it in the Dataset, for all of them"
             )
-        return [_tail.call(node, self.tail, self.channels_last, self.half, self.after_tail) for node in finished]
+        return [_tail.call(node, self.tail, self.channels_last, self.half, self.tv_image, self.after_tail) for node in finished]
 
     def _refuse_for_clips(self) -> None:
         others = [repr(step.t) for step in self.steps if not step.takes_clips] + [t.name for t in self.tail]

@@ -119,7 +119,8 @@ class Parts:
         self.erasings: list[T.RandomErasing] = []
         self.tail: list[Rule] = []
         self.dtype: types.DALIDataType | None = None  # the type that the transforms so far have set; None: no transform has set a type
-        self.image_kind = "Image"  # "Tensor" if images are plain tensors in torchvision: the key for them in ToDtype's dict
+        # What images are in torchvision: "PIL", which stands for anything that the data set gives, "Image" of tv_tensors, or a plain "Tensor".
+        self.image_kind = "PIL"
         self.dtypes: dict[str, types.DALIDataType] = {}  # the type that the transforms so far have set for a kind of field, such as "Mask"
         self.unit = True  # whether floats are on the scale 0..1; else 0..255
 
@@ -142,7 +143,6 @@ class Parts:
         if self.finished:
             what = "Normalize" if self.normalize is not None else repr(self.erasings[0])
             raise InvalidArgumentError(f"{type(rule.t).__name__} comes after {what}: transforms of images go before it")
-        rule.stand_after(self)
         self.steps.append(rule)
 
 
@@ -186,7 +186,7 @@ class Rule:
         return image.on_each(lambda one: self._checked(one, gate)) if self.keeps_places else self._checked(image, gate)
 
     def stand_after(self, parts: Parts) -> None:
-        """Notes which transforms come before this one."""
+        """Notes what the transforms before this one do. Raises InvalidArgumentError if torchvision would not apply this one to the images that they make."""
         self.byte_of_one = parts.byte_of_one
 
     def _checked(self, image: Image, gate: Gate) -> Image:

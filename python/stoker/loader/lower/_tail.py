@@ -47,13 +47,21 @@ class Normalized:
         return (image - mean) / std
 
 
-def call(node: DataNode, tail: Sequence[Tail], channels_last: bool, half: bool, dtype: types.DALIDataType | None) -> DataNode:
-    """Adds an operator that calls the functions of the tail, and returns its node. half: the functions get bfloat16. dtype: the type to which the result is
-    converted; None: the type that the last function returns, or float32 for bfloat16."""
+def asks_kind(tail: Sequence[Tail]) -> bool:
+    """Returns whether a function of the tail is a transform of torchvision's v2, which may do something else with plain tensors than with images of
+    tv_tensors: it may hold a Lambda with types."""
+    return any(type(part.function).__module__.startswith("torchvision.transforms.v2.") for part in tail)
+
+
+def call(
+    node: DataNode, tail: Sequence[Tail], channels_last: bool, half: bool, tv_image: bool, dtype: types.DALIDataType | None
+) -> DataNode:
+    """Adds an operator that calls the functions of the tail, and returns its node. half: the functions get bfloat16. tv_image: they get images of tv_tensors.
+    dtype: the type to which the result is converted; None: the type that the last function returns, or float32 for bfloat16."""
     for part in tail:
         notice_python_transform(part.name)
     layout = "HWC" if channels_last else "CHW"
-    made: DataNode = fn.python_function(node.cpu(), seeds(), function=_Call(tail, channels_last, half), output_layouts=layout)
+    made: DataNode = fn.python_function(node.cpu(), seeds(), function=_Call(tail, channels_last, half, tv_image), output_layouts=layout)
     made = made if dtype is None else fn.cast(made, dtype=dtype)
     return made.gpu() if node.device == "gpu" else made
 
@@ -61,8 +69,8 @@ def call(node: DataNode, tail: Sequence[Tail], channels_last: bool, half: bool, 
 class _Call:
     """Calls the functions of a tail in order, for an image that is an array."""
 
-    def __init__(self, tail: Sequence[Tail], channels_last: bool, half: bool) -> None:
-        self.tail, self.channels_last, self.half = tail, channels_last, half
+    def __init__(self, tail: Sequence[Tail], channels_last: bool, half: bool, tv_image: bool) -> None:
+        self.tail, self.channels_last, self.half, self.tv_image = tail, channels_last, half, tv_image
         self._functions = [SerializedCalls(part.function, part.name) for part in tail]
 
     def __call__(self, image: Any, seeds: Any) -> Any:
@@ -72,6 +80,10 @@ class _Call:
         tensor = torch.from_numpy(np.array(image))
         made: Any = tensor.permute(2, 0, 1) if self.channels_last else tensor
         made = made.bfloat16() if self.half else made
+        if self.tv_image:
+            from torchvision import tv_tensors
+
+            made = tv_tensors.Image(made)
         with random_numbers((int(seeds[0]), int(seeds[1]))):
             for function in self._functions:
                 made = function(made)

@@ -25,7 +25,7 @@ class _ToDtype(Rule):
     def add_to(self, parts: Parts) -> None:
         t = self.t
         parts.dtypes |= {kind: to for kind in (MASK, BOXES, POINTS) if (to := T.dtype_for(t.dtype, kind)) is not None}
-        dtype = T.dtype_for(t.dtype, parts.image_kind)
+        dtype = T.dtype_for(t.dtype, "Tensor" if parts.image_kind == "Tensor" else "Image")
         if dtype is None:
             return
         from_float = parts.dtype in FLOATS
@@ -71,6 +71,10 @@ class _Normalize(Rule):
         return super().tail() if own else Tail(Normalized(self.t.mean, self.t.std), "Normalize")
 
 
+def _full_name(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
 @rule_for(T.Lambda, of_subclasses=True, knows_size=False, calls_function=True)
 class _Lambda(Rule):
     def lowered(self, image: Image, gate: Gate) -> Image:
@@ -81,6 +85,23 @@ class _Lambda(Rule):
         made = image.moved(call(image.node, self.t, gate), None)
         made.channels = None
         return made
+
+    def stand_after(self, parts: Parts) -> None:
+        super().stand_after(parts)
+        classes = self.t._classes
+        if classes == (object,):
+            return
+        import torch
+        from PIL import Image as pil
+        from torchvision import tv_tensors
+
+        kind = {"PIL": pil.Image, "Image": tv_tensors.Image, "Tensor": torch.Tensor}[parts.image_kind]
+        if not issubclass(kind, classes):
+            wanted, found = ", ".join(map(_full_name, classes)), _full_name(kind)
+            raise InvalidArgumentError(
+                f"Lambda({name_of(self.t.lambd)}, {wanted}): a Loader calls functions only for images, and at this place, torchvision does not call this one for "
+                f"an image, which is a {found}: leave out the Lambda or its types, or do its work in the Dataset"
+            )
 
     def add_to(self, parts: Parts) -> None:
         if parts.steps and parts.steps[-1].images > 1:

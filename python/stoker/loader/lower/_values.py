@@ -77,7 +77,6 @@ class _Erasing(Rule):
         if parts.finished or self.t.noise:
             parts.erasings.append(self.t)
         else:
-            self.stand_after(parts)
             parts.steps.append(self)
 
     def check_for_bytes(self) -> None:
