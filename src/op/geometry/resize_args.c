@@ -61,7 +61,8 @@ const struct stk_arg_def stk__extent_core_group[] = {
 	STK_ARG(struct stk_extent_args, roi_start, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE,
 		"Start of the region to resize, in pixels, in the order of size; may be fractional. Default: the whole image."),
 	STK_ARG(struct stk_extent_args, roi_end, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE,
-		"End of the region; if it is before roi_start, the output is mirrored."),
+		"End of the region; if it is before roi_start, the output is mirrored. As in DALI, an extent that is not given is not mirrored, "
+		"except in the modes not_larger and not_smaller."),
 	STK_ARG(struct stk_extent_args, roi_relative, STK_ARG_BOOL, "false", STK_FREE, 0,
 		"roi_start and roi_end are fractions of the extents, 0..1."),
 	STK_ARG(struct stk_extent_args, subpixel_scale, STK_ARG_BOOL, "true", STK_FREE, 0,
@@ -231,8 +232,10 @@ static double mean_scale(const struct request *r, const double *scale, const boo
 	return n == 0 ? 1 : n == 1 ? product : n == 2 ? sqrt(product) : stk__exp(stk__log(product) / n);
 }
 
-/* Sets size[] to the output's fractional extents, computed from the requested ones. A negative extent mirrors. extent: extents of the region. */
-static void complete(const struct request *r, const float *extent, float *size)
+/* Sets size[] to the output's fractional extents, computed from the requested ones. A negative extent mirrors. extent: extents of the region. flip: true for
+ * dims along which the region is mirrored. As in DALI, an extent that follows from the region (MODE_DEFAULT, MODE_STRETCH, or no extent is requested) has the
+ * region's sign, so that the two signs cancel: the output is then not mirrored. */
+static void complete(const struct request *r, const float *extent, const bool *flip, float *size)
 {
 	bool given[STK_MAX_DIMS], any = false;
 	double scale[STK_MAX_DIMS];
@@ -242,7 +245,8 @@ static void complete(const struct request *r, const float *extent, float *size)
 		scale[d] = given[d] ? (double)(r->size[d] / extent[d]) : 1;
 	}
 	if (!any) { /* no extent is requested: the output has the region's extents, whatever the mode and the limits are */
-		memcpy(size, extent, (size_t)r->n * sizeof *size);
+		for (int32_t d = 0; d < r->n; d++)
+			size[d] = flip[d] ? -extent[d] : extent[d];
 		return;
 	}
 	if (r->mode == MODE_NOT_LARGER || r->mode == MODE_NOT_SMALLER) {
@@ -253,7 +257,7 @@ static void complete(const struct request *r, const float *extent, float *size)
 	}
 	double from_others = r->mode == MODE_DEFAULT ? mean_scale(r, scale, given) : 1;
 	for (int32_t d = 0; d < r->n; d++) {
-		size[d] = given[d] ? r->size[d] : (float)(extent[d] * from_others);
+		size[d] = given[d] ? r->size[d] : (float)(extent[d] * (flip[d] ? -from_others : from_others));
 		if (r->limit[d] > 0 && fabsf(size[d]) > r->limit[d])
 			size[d] = copysignf(r->limit[d], size[d]);
 	}
@@ -339,7 +343,7 @@ enum stk_status stk__extents_of_args(const struct stk_extent_args *a, bool regio
 		if (x->in[d] == 0) /* an empty axis stays empty; the other axes are computed as if no extent were requested for this one */
 			extent[d] = r.size[d] = 0;
 	}
-	complete(&r, extent, size);
+	complete(&r, extent, region.flip, size);
 	if (a->rounding && a->rounding[0] == 't')
 		cut_extents(&r, extent, size);
 	for (int32_t d = 0; d < x->n; d++) {

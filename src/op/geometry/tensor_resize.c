@@ -30,7 +30,9 @@ static const struct stk_arg_def tensor_resize_args[] = {
 		"Limit of each extent, or one for all, which mode respects; 0: no limit. Default: no limit."),
 	VALUES(roi_start, -0x1p24, false, STK_PER_SAMPLE, NULL,
 		"Start of the region to resize along each axis; may be fractional. Default: the whole tensor."),
-	VALUES(roi_end, -0x1p24, false, STK_PER_SAMPLE, NULL, "End of the region; if it is before roi_start, the output is mirrored."),
+	VALUES(roi_end, -0x1p24, false, STK_PER_SAMPLE, NULL,
+		"End of the region; if it is before roi_start, the output is mirrored. As in DALI, an extent that is not given is not mirrored, "
+		"except in the modes not_larger and not_smaller."),
 	STK_ARG(struct tensor_resize, roi_relative, STK_ARG_BOOL, "false", STK_FREE, 0,
 		"roi_start and roi_end are fractions of the extents, 0..1."),
 	STK_ARG(struct tensor_resize, axes, STK_ARG_INTS, NULL, STK_FREE, STK_SCALAR_OK,

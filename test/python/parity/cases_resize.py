@@ -69,6 +69,12 @@ def resize() -> Iterator[Case]:
         yield case(images(rng), size=[0, 0], mode=mode, max_size=9)
         yield case(images(rng), resize_x=per_sample([0, 11, 0]), resize_y=per_sample([0, 0, 13]), mode=mode)
     yield case(images(rng), resize_shorter=per_sample([0, 9, 0]), roi_start=[1, 2], roi_end=[14, 13])
+    for mode in ("default", "stretch", "not_larger", "not_smaller"):  # a mirrored region, and extents that follow from it
+        for start, end in (([1, 12], [11, 2]), ([11, 2], [1, 12]), ([11, 12], [1, 2])):
+            for size in ([0, 0], [9, 0], [0, 14], [-9, 0], [9, 14]):
+                yield case(images(rng, "float32"), size=size, roi_start=start, roi_end=end, mode=mode)
+            yield case(images(rng, "float32"), resize_x=14, roi_start=start, roi_end=end, mode=mode, max_size=9, subpixel_scale=False)
+    yield case(volumes(rng, "float32"), resize_y=7, roi_start=[4, 0, 4], roi_end=[0, 4, 1])
     yield case(resize_longer=0)
     yield Case("resize", [images(rng)], {"size": [5, 5], "resize_x": 0}, error=True)
     frames = [np.ascontiguousarray(np.stack([s, s[::-1]]).transpose(3, 0, 1, 2)) for s in images(rng).samples]
@@ -124,6 +130,8 @@ def tensor_resize() -> Iterator[Case]:
     ):
         for rounding in ("round", "truncate", "ceil"):
             yield case(**kwargs, size_rounding=rounding)
+    for sizes in ([0, 9], [7, 0], [0, 0]):
+        yield case(tensors(7, 8), sizes=sizes, roi_start=[4, 6.5], roi_end=[0.5, 2])
     for alignment in (0.0, 0.3, 1.0):
         for subpixel in (True, False):
             yield case(volumes(rng, "float32"), scales=[0.55, -0.73], axes=[0, 1], alignment=alignment, subpixel_scale=subpixel)
