@@ -533,10 +533,13 @@ def _is_preset(thing: Any) -> bool:
 
 
 def _added_to(thing: Any) -> str:
-    """Returns a description of code that was added to a transform of torchvision or a module of torch, and that its class does not have: a hook, or a
-    method that was set on the object; "" otherwise."""
-    if not _is_torchvision(thing) and not type(thing).__module__.startswith("torch.nn.") and not _is_preset(thing):
+    """Returns a description of code that was added to a transform of stoker or torchvision or a module of torch, and that its class does not have: a hook, a
+    method that was set on the object, or the __call__ of a subclass; "" otherwise."""
+    known = isinstance(thing, Transform) or _is_torchvision(thing) or type(thing).__module__.startswith("torch.nn.")
+    if not known and not _is_preset(thing):
         return ""
+    if isinstance(thing, Transform) and type(thing).__call__ is not Transform.__call__:
+        return "a __call__ of its own"
     kept = getattr(thing, "__dict__", {})
     if kept.get("_forward_hooks") or kept.get("_forward_pre_hooks"):
         return "a hook (register_forward_hook or register_forward_pre_hook)"

@@ -280,6 +280,44 @@ def test_advice_about_tensors_is_not_shown_as_a_setting():
     assert "of_tensors" not in repr(T.flatten([resize]))
 
 
+@pytest.mark.parametrize(
+    "kind, given",
+    [(T.RandomInvert, (1.0,)), (T.Compose, ([T.Resize(12)],)), (T.Transform, ()), (T.Identity, ()), (T.Lambda, (abs,)), (T.MixUp, ())],
+    ids=lambda given: getattr(given, "__name__", ""),
+)
+def test_code_that_was_added_to_a_transform_is_refused(kind, given):
+    class Mine(kind):
+        def __call__(self, image):
+            return image * 0
+
+    class Inherits(Mine):
+        pass
+
+    changed = kind(*given)
+    changed.__call__ = lambda image: image * 0
+    for step, added in ((Mine(*given), "a __call__"), (Inherits(*given), "a __call__"), (changed, "a method __call__")):
+        for steps in (step, [step], T.Compose([step]), [T.RandomHorizontalFlip(0.0), tv.RandomHorizontalFlip(0.0), step]):
+            for arguments in ({"transforms": steps}, {"views": [(1, steps)]}, {"batch_transforms": steps}):
+                with pytest.raises(TypeError, match=f"{type(step).__name__} has {added} of its own, which Stoker would not call"):
+                    Loader((PICTURES,), 5, **arguments)
+        with pytest.raises(TypeError, match="of its own, which Stoker would not call"):
+            T.RandomApply([step])
+
+
+def test_a_call_of_a_subclass_may_call_the_transform():
+    class Halved(T.RandomInvert):
+        def __call__(self, image):
+            return super().__call__(image) // 2
+
+    class Composed(T.Compose):
+        def __call__(self, image):
+            return super().__call__(image) // 2
+
+    for step in (Halved(1.0), Composed([T.RandomInvert(1.0)])):
+        assert np.array_equal(step(PICTURES[0]), (255 - PICTURES[0]) // 2)
+        assert torch.equal(made([T.Lambda(step)], PICTURES[:1]), torch.from_numpy((255 - PICTURES[:1]) // 2).permute(0, 3, 1, 2))
+
+
 def test_functions_get_repeatable_random_numbers(capfd):
     """Functions run for each sample, with repeatable random numbers, and their results are checked."""
     capfd.readouterr()

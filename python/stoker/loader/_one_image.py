@@ -56,12 +56,30 @@ def apply(transform: Transform, image: Any) -> Any:
     keeps_bytes = array.dtype == np.uint8 and not transform._makes_floats
     with (
         without_notices(),
-        Loader(_source_of(array), 1, transforms=[transform], num_threads=1, seed=_seed(), dtype="uint8" if keeps_bytes else None) as loader,
+        Loader(
+            _source_of(array),
+            1,
+            transforms=[_compiled_form(transform)],
+            num_threads=1,
+            seed=_seed(),
+            dtype="uint8" if keeps_bytes else None,
+        ) as loader,
     ):
         made = next(iter(loader))[0]
         if isinstance(made, list):  # FiveCrop, TenCrop
             return tuple(_like(image, view[0].clone(), keeps_bytes) for view in made)
         return _like(image, made[0].clone(), keeps_bytes)
+
+
+def _compiled_form(transform: Transform) -> Transform:
+    """Returns the transform itself, or a copy without its __call__ if the user's subclass defines one, which a Loader refuses. Transform.__call__ then runs
+    because the subclass's __call__ calls it."""
+    kind = next(kind for kind in type(transform).__mro__ if kind.__call__ is Transform.__call__)
+    if kind is type(transform):
+        return transform
+    made: Transform = object.__new__(kind)
+    vars(made).update(vars(transform))
+    return made
 
 
 def _source_of(array: np.ndarray) -> Any:
