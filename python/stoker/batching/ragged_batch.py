@@ -38,13 +38,9 @@ def _overlaps(tensor: Tensor) -> bool:
     with smaller steps."""
     if tensor.is_contiguous() or tensor.numel() == 0:
         return False
-    reach = 0
-    for step, extent in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
-        if extent > 1:
-            if step <= reach:
-                return True
-            reach += step * (extent - 1)
-    return False
+    # Not by sorting, which torch.compile cannot do with extents that it does not know.
+    dims = list(enumerate(zip(tensor.stride(), tensor.shape, strict=True)))
+    return any(extent > 1 and step <= sum(s * (n - 1) for j, (s, n) in dims if j != k and s <= step) for k, (step, extent) in dims)
 
 
 class RaggedBatch:

@@ -115,6 +115,19 @@ def test_compile_many_members(device, backend, grad):
             assert torch.allclose(a, b, rtol=1e-5)
 
 
+def test_compile_padding_of_views(device):
+    def padded(data, sizes):
+        batch = sb.RaggedBatch((data * 1).transpose(1, 2), sample_sizes=sizes)
+        batch.set_padded_to(3.0)
+        return batch.tensor * 2
+
+    torch._dynamo.reset()
+    compiled = torch.compile(padded, fullgraph=True, backend="aot_eager", dynamic=True)
+    for shape in ((2, 3, 4), (3, 5, 6)):
+        arguments = torch.rand(shape, device=device), torch.arange(shape[0], device=device)
+        assert torch.equal(compiled(*arguments), padded(*arguments))
+
+
 def test_operators_are_well_formed(device):
     data = torch.randn(2, 5, 3, device=device, requires_grad=True)
     index = torch.tensor([[0, 4, -1], [2, 2, 0]], device=device)
