@@ -274,6 +274,9 @@ def test_a_source_that_can_be_iterated_once_is_not_empty_in_the_next_epoch(files
 
 # ---- tables ----
 
+# The texts that pandas.read_csv takes for missing values by default, without those that Python reads as the float nan.
+MISSING = ["#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA", "NULL", "None", "n/a", "null"]
+
 
 def table(tmp_path, files, text, **arguments):
     path = tmp_path / "ü, table.csv"
@@ -290,6 +293,9 @@ def test_tables_in_files(tmp_path, files, end):
         batch = next(iter(table(tmp_path, files, mark + end.join(lines).encode())))
         assert batch.n.tolist() == [7, -3] and batch.x.tolist() == [1.5, 2.0] and batch.text == ['a, "b"', "ü"]
         assert batch.ok.tolist() == [1, 0] and batch.code == ["1_000", "2_000"], "as pandas reads them"
+    for values in (["NA", "DE"], ["NA", "null"], ["1_000", "NA"]):
+        text = f'path,land\n"0, ü.jpg",{values[0]}\n"1, ü.jpg",{values[1]}\n'
+        assert next(iter(table(tmp_path, files, text))).land == values
 
 
 @pytest.mark.parametrize(
@@ -304,6 +310,8 @@ def test_tables_in_files(tmp_path, files, end):
         ("path,y\n,1\n", "row 1 has no path"),
         ("path,y\na,\nb,2\n", "row 1 has no value for 'y'"),
         ("path,y\na,NaN\nb,2\n", "row 1 has no value for 'y'"),
+        *((f"path,y\na,1\nb,{text}\n", f"row 2 has no value for 'y': it holds '{text}'") for text in MISSING),
+        ("path,y\na,true\nb,NA\n", "row 2 has no value for 'y': it holds 'NA'"),
         ("path,y\na,99999999999999999999\n", "column 'y'.*64 bits"),
         ("path,y\na,é\n".encode("latin1"), "UTF-8.*encoding="),
         (gzip.compress(b"path,y\na,1\n", mtime=0), r"is compressed: .*pandas\.read_csv"),

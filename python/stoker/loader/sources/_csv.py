@@ -225,7 +225,8 @@ def _of_separator(path: str, separator: str) -> InvalidArgumentError:
 
 def _typed(name: str, column: str, values: list[Any]) -> list[Any]:
     """Returns the values of a column in one type. Texts become whole numbers if possible, else floats, else strings; those in _TRUTH become 1 and 0. Returns a
-    column without texts, as in a DataFrame, unchanged. Raises InvalidArgumentError for a missing number, and for other mixtures of types."""
+    column without texts, as in a DataFrame, unchanged. Raises InvalidArgumentError for a missing number, which may be one of the texts in _MISSING, and for
+    other mixtures of types."""
     if not any(isinstance(v, str) for v in values):
         _check_missing(name, column, values)
         return _checked(name, column, values)
@@ -247,6 +248,11 @@ def _typed(name: str, column: str, values: list[Any]) -> list[Any]:
         raise InvalidArgumentError(f"Loader.from_csv: {name}: the column {column!r} holds strings and other things")
     if "" in values and any(_is_number(v) for v in values):
         raise InvalidArgumentError(f"Loader.from_csv: {name}: row {values.index('') + 1} has no value for {column!r}")
+    present = [v for v in values if v not in _MISSING]
+    if 0 < len(present) < len(values) and (all(v in _TRUTH for v in present) or all(_is_number(v) and "_" not in v for v in present)):
+        row, text = next((row, v) for row, v in enumerate(values, 1) if v in _MISSING)
+        held = f": it holds {text!r}" if text else ""
+        raise InvalidArgumentError(f"Loader.from_csv: {name}: row {row} has no value for {column!r}{held}")
     return values
 
 
@@ -254,6 +260,9 @@ def _typed(name: str, column: str, values: list[Any]) -> list[Any]:
 _COMPRESSED = (b"\x1f\x8b", b"PK\x03\x04", b"\xfd7zXZ", b"BZh", b"\x28\xb5\x2f\xfd")
 # The texts that pandas reads as bools, and the numbers that they become in a batch.
 _TRUTH = {"True": 1, "TRUE": 1, "true": 1, "False": 0, "FALSE": 0, "false": 0}
+
+# The texts that pandas reads as missing values, and that are no numbers in Python.
+_MISSING = {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA", "NULL", "None", "n/a", "null"}
 
 
 def _plain(value: Any) -> Any:
