@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loader.as_dataloader: the object for frameworks that expect a DataLoader. Also tests the largest numbers that stoker.DataLoader accepts."""
 
+import contextlib
 import copy
 import gc
+import importlib
 import itertools
 import pickle
 import sys
@@ -180,6 +182,24 @@ def test_accelerate_skips_batches_of_a_loader(tree):
     wrapped = accelerate.Accelerator(cpu=True).prepare(make(tree).as_dataloader())
     rest = accelerate.skip_first_batches(wrapped, 2)
     assert [batch.index.tolist() for batch in rest] == [batch.index.tolist() for batch in wrapped][2:]
+
+
+def test_batches_that_accelerate_cannot_skip(tree):
+    """skip_first_batches() would make a DataLoader of a Loader's data set. Other readers of a missing attribute get Python's own error."""
+    loader = make(tree)
+
+    def skip_first_batches(dataloader, names=("num_workers", "prefetch_factor")):
+        return [getattr(dataloader, name, 2) for name in names]
+
+    skips = [skip_first_batches]
+    with contextlib.suppress(ImportError):
+        skips.append(importlib.import_module("accelerate").skip_first_batches)
+    for skip in skips:
+        with pytest.raises(TypeError, match=r"skip_first_batches makes a torch DataLoader of it: give loader.as_dataloader\(\)"):
+            skip(loader)
+    assert getattr(loader, "prefetch_factor", 2) == 2 and not hasattr(loader, "pin_memory")
+    with pytest.raises(AttributeError, match="'Loader' object has no attribute 'clases'"):
+        loader.clases  # noqa: B018
 
 
 def test_a_state_that_was_loaded_before_accelerate_rebuilds_the_loader(accelerates):

@@ -11,6 +11,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Iterator
+from types import FrameType
 from typing import Any, Protocol
 
 
@@ -32,6 +33,18 @@ class Counting(Protocol):
 
     def _at_last(self) -> bool: ...
     def _samples_of_last_step(self) -> int: ...
+
+
+def refuse_skipping(name: str, reader: FrameType | None) -> None:
+    """Raises TypeError if skip_first_batches() reads an attribute that a Loader does not have. Accelerate would use torch's default in place of it, and make a
+    DataLoader without batches. reader: the frame that reads the attribute."""
+    while reader is not None and reader.f_code.co_name in ("<dictcomp>", "<listcomp>"):
+        reader = reader.f_back
+    if reader is not None and reader.f_code.co_name == "skip_first_batches":
+        raise TypeError(
+            f"a Loader has no {name}, and Accelerate's skip_first_batches makes a torch DataLoader of it: give loader.as_dataloader() to the Trainer or to "
+            "prepare(), whose batches can be skipped"
+        )
 
 
 def reported(answers: AcceleratorAnswers, loader: Counting, epoch: Batches) -> Batches:

@@ -19,13 +19,13 @@ from stoker._signatures import BriefHelp, brief, suggests
 from stoker._where import log, notice
 from stoker.errors import CancelledError, InvalidArgumentError, NotFoundError, ShapeError, StateError, safe_text
 from stoker.loader import _fields, _layout, _options
-from stoker.loader._accelerate import reported
+from stoker.loader._accelerate import refuse_skipping, reported
 from stoker.loader._buckets import make_buckets
 from stoker.loader._epoch import END, Epoch, call
 from stoker.loader._kinds import BOXES, FLOATS, has_sound, internal, kinds_of, lists_of, main_of, several
 from stoker.loader._mixture import Mixture
 from stoker.loader._order import BatchOrder, Order, make_order
-from stoker.loader._refused import not_copied
+from stoker.loader._refused import no_attribute, not_copied
 from stoker.loader._run import Run
 from stoker.loader._saved import MOST_EPOCHS, Saved, is_whole
 from stoker.loader._spec import DatasetArguments, Spec
@@ -121,7 +121,18 @@ class Loader(metaclass=BriefHelp):
 
     # Names that help() leaves out: special methods, attributes that the docstring explains, and attributes that frameworks read from a DataLoader.
     _unlisted = (
-        *("__abstractmethods__", "__dict__", "__enter__", "__exit__", "__getitem__", "__getstate__", "__init__", "__repr__", "__weakref__"),
+        *(
+            "__abstractmethods__",
+            "__dict__",
+            "__enter__",
+            "__exit__",
+            "__getattr__",
+            "__getitem__",
+            "__getstate__",
+            "__init__",
+            "__repr__",
+            "__weakref__",
+        ),
         *("__iter__", "__len__", "batch_size", "class_to_idx", "classes", "epoch", "pipeline", "step"),
         *("batch_sampler", "dataset", "drop_last", "end_of_dataloader", "num_workers", "remainder", "sampler"),
     )
@@ -704,6 +715,12 @@ class Loader(metaclass=BriefHelp):
 
     def __getstate__(self) -> Any:
         raise not_copied("a Loader")
+
+    if not TYPE_CHECKING:  # type checkers would take any name for an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            refuse_skipping(name, sys._getframe(1))
+            return no_attribute(self, name, {})
 
     def _repr_html_(self) -> str:
         return _html.of_pipeline(repr(self), self._run.pipe)
