@@ -188,12 +188,14 @@ static enum stk_status read_failed(struct file_read *f)
 		if (status)
 			return status;
 	}
+	f->r->object_fails = true; /* a bad sector concerns one file; if the disk fails, many reads in a row do */
 	return stk__fail_errno(f->r->error, e, "%s: reading %zu bytes in", f->path, f->used);
 }
 
 static enum stk_status size_changed(const struct file_read *f, int64_t old_size, int64_t new_size)
 {
-	const struct stk_request *r = f->r;
+	struct stk_request *r = f->r;
+	r->object_fails = true;
 	return stk__fail(r->error, STK_IO, "%s: it changed its size while it was read: %lld bytes before, %lld now", f->path,
 		(long long)(r->offset + old_size), (long long)(r->offset + new_size));
 }

@@ -13,7 +13,7 @@ from leftovers import _native_threads
 from PIL import Image
 from stoker import Loader, Pipeline, fn, pipeline_def
 from stoker import transforms as T
-from stoker.errors import CorruptError, InvalidArgumentError, LimitError, StokerError
+from stoker.errors import CorruptError, InvalidArgumentError, LimitError, ReadError, StokerError
 from stoker.plugin.pytorch import DALIGenericIterator, LastBatchPolicy
 
 SMALL = [T.Resize((8, 8))]
@@ -53,6 +53,27 @@ def listed(tmp_path):
 
 def labels(loader):
     return [b[1].tolist() for b in loader]
+
+
+# ---- files that cannot be read ----
+
+
+@pytest.mark.parametrize("form", ["skip", "replace"])
+@pytest.mark.parametrize("bad", [{2}, set(range(5, 17)), set(range(10, 90))], ids=["one", "twelve", "eighty"])
+def test_files_that_give_an_io_error(listed, form, bad):
+    """Reading /proc/self/mem fails with EIO, as reading a bad sector does: that is the sample's failure. But 32 in a row show that the disk fails."""
+    pairs = [("/proc/self/mem" if i in bad else path, i) for path, i in listed(100)]
+    loader = Loader(pairs, 4, **{**SKIP, "on_error": form, "max_errors": 1000})
+    if len(bad) > 32:
+        with pytest.raises(ReadError, match="Input/output error"):
+            labels(loader)
+        return
+    got = [i for batch in labels(loader) for i in batch]
+    if form == "skip":
+        assert got == [i for i in range(100) if i not in bad]
+    else:
+        assert [i for i in range(100) if got[i] != i] == sorted(bad) and not set(got) & bad
+    assert {e.sample for e in loader.pipeline.bad_samples()} >= bad
 
 
 # ---- batches without samples ----
