@@ -377,7 +377,9 @@ void stk__read_count(struct stk_pipeline *p, struct stk_read_request *q)
 	if (q->io.status && q->io.object_fails && q->io.asked_ns < f->last_success_ns)
 		return;
 	if (q->io.status) {
-		const bool answered = q->io.status == STK_LIMIT || q->io.replaced; /* STK_LIMIT: the file is too large */
+		/* A store may be down if it sends errors of any kind, or no objects. A file system that lacks a file works. STK_LIMIT: the file is too large. */
+		const bool local = !q->io.asked_ns,
+			   answered = q->io.status == STK_LIMIT || q->io.replaced || (local && !stk__io_source_failed(q->io.status));
 		f->missing_in_a_row = answered ? 0 : f->missing_in_a_row + 1;
 		return;
 	}

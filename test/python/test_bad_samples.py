@@ -5,6 +5,7 @@ import gc
 import itertools
 import re
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -74,6 +75,21 @@ def test_files_that_give_an_io_error(listed, form, bad):
     else:
         assert [i for i in range(100) if got[i] != i] == sorted(bad) and not set(got) & bad
     assert {e.sample for e in loader.pipeline.bad_samples()} >= bad
+
+
+@pytest.mark.parametrize("form", ["skip", "replace"])
+def test_many_missing_files_in_a_row(listed, form):
+    """Only max_errors limits the number of files that are missing: a disk that says so works."""
+    pairs, gone = listed(200), range(40, 120)
+    for i in gone:
+        Path(pairs[i][0]).unlink()
+    loader = Loader(pairs, 4, **{**SKIP, "on_error": form, "max_errors": 2000})
+    got = [i for batch in labels(loader) for i in batch]
+    if form == "skip":
+        assert got == [i for i in range(200) if i not in gone]
+    else:
+        assert [i for i in range(200) if got[i] != i] == list(gone) and not set(got) & set(gone)
+    assert {e.sample for e in loader.pipeline.bad_samples()} >= set(gone)
 
 
 # ---- batches without samples ----
