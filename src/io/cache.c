@@ -20,7 +20,7 @@ enum {
 	THREADS = 16,
 	CLAIMS = 1024, /* number of lists in the hash table of claims */
 	SLACK = 64,
-	MOST_PENDING = 64 << 20, /* maximum number of bytes that may wait to be written */
+	MOST_PENDING = 64 << 20, /* maximum number of bytes that may wait to be written; one larger entry may wait alone */
 	FIRST_WAIT_MS = 5,       /* first wait of a request for an object that another request fetches */
 	LONGEST_WAIT_MS = 80,
 	/* Maximum number of waits: half a minute in total, or five seconds if the caller waits for the request, which must not take as long as an epoch of
@@ -315,6 +315,28 @@ static void write_entry(struct stk_cache *c, struct keep *k)
 	atomic_fetch_sub(&c->pending, bytes);
 }
 
+/* Adds an entry's bytes to those that wait to be written. Returns false if they would be too many. */
+static bool add_pending(struct stk_cache *c, uint64_t bytes)
+{
+	uint64_t pending = atomic_load(&c->pending);
+	do
+		if (pending && pending + bytes > MOST_PENDING)
+			return false;
+	while (!atomic_compare_exchange_weak(&c->pending, &pending, pending + bytes));
+	return true;
+}
+
+/* Returns a buffer with the request's bytes: its own buffer if they are many, because nothing changes them, and otherwise a copy. NULL: memory is short. */
+static struct stk_buffer *keep_bytes(struct stk_cache *c, const struct stk_request *r)
+{
+	if (r->size > MOST_PENDING && r->buffer && r->data == stk__buffer_data(r->buffer) && stk__buffer_share(r->buffer))
+		return r->buffer;
+	struct stk_buffer *b = stk__buffer_take(c->io, r->size);
+	if (b)
+		memcpy(stk__buffer_data(b), r->data, r->size);
+	return b;
+}
+
 /* Copies a request's bytes into a new entry for a later write. Returns NULL if the bytes cannot or should not be stored. */
 static struct keep *make_keep(struct stk_cache *c, const struct stk_request *r, struct stk_cache_key key)
 {
@@ -322,16 +344,16 @@ static struct keep *make_keep(struct stk_cache *c, const struct stk_request *r, 
 	const bool other =
 		(r->expected.tag && r->got.tag && r->expected.tag != r->got.tag) || /* the object has changed since it was listed */
 		(r->expected.size && r->got.size && r->expected.size != r->got.size);
-	if (!keeps(c) || other || n >= STK_CACHE_PATH || atomic_load(&c->pending) + r->size > MOST_PENDING)
+	if (!keeps(c) || other || n >= STK_CACHE_PATH || !add_pending(c, r->size))
 		return NULL;
 	struct keep *k = stk__calloc(1, sizeof *k + n + 1);
-	struct stk_buffer *b = k ? stk__buffer_take(c->io, r->size) : NULL;
+	struct stk_buffer *b = k ? keep_bytes(c, r) : NULL;
 	if (!b) {
+		atomic_fetch_sub(&c->pending, r->size);
 		stk__free(k);
 		return NULL;
 	}
 	memcpy(k->uri, r->uri, n);
-	memcpy(stk__buffer_data(b), r->data, r->size);
 	k->head = (struct stk_cache_head){.a = key.a,
 		.b = key.b,
 		.offset = r->offset,
@@ -360,7 +382,6 @@ static void take(void *cache, struct stk_request *r, enum stk_status status)
 			cancel_claim(c, key);
 		return;
 	}
-	atomic_fetch_add(&c->pending, k->head.bytes);
 	pthread_mutex_lock(&c->served.lock);
 	*c->last = k;
 	c->last = &k->next;

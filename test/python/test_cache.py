@@ -4,6 +4,7 @@
 import contextlib
 import json
 import os
+import random
 import shutil
 import signal
 import struct
@@ -18,7 +19,7 @@ import pytest
 from stoker import Pipeline, Storage, fn
 from stoker.errors import InvalidArgumentError, StokerError
 from storage import BUILD, KEYS, Store, hashes, stoker
-from support import child_process
+from support import SEED, child_process
 
 SECRETS = {"access_key": KEYS["AWS_ACCESS_KEY_ID"], "secret_key": KEYS["AWS_SECRET_ACCESS_KEY"]}
 TRAIN = "s3://photos/train"
@@ -425,3 +426,21 @@ def test_stores_of_two_functions_are_kept_apart(tmp_path):
         Storage(fetch=print, cache=tmp_path / "cache")
     with pytest.raises(InvalidArgumentError, match="fetch_name go with fetch"):
         Storage(fetch_name="one")
+
+
+def test_an_object_that_is_larger_than_all_that_may_wait(tmp_path):
+    """Up to 64 MiB may wait to be written, but one larger object may wait by itself."""
+    data, calls = random.Random(SEED).randbytes(65 << 20), []
+
+    def fetch(uri, offset, length):
+        calls.append(uri)
+        return data[offset:]
+
+    for run in range(2):
+        cached = Cached(tmp_path / "cache", fetch=fetch, fetch_name="one")
+        with cached as storage, Pipeline(1, 1, None, storage=storage) as p:
+            p.set_outputs(fn.readers.file(files=["data://a"])[0])
+            p.build()
+            assert p.run()[0].at(0).tobytes() == data
+            p.close()
+        assert cached.counters()["cache_kept"] == (1, 0)[run] and calls == ["data://a"]
