@@ -58,7 +58,8 @@ struct stk_storage_config {
 	bool no_hedging;       /* true: a request whose answer takes longer than nearly all others is not sent a second time */
 	/* A folder in which objects are cached on this host; it is created if it does not exist. Many processes may use it at the same time. "memory": a folder
 	 * in /dev/shm that only this user can read. NULL: no cache. A cache is filled up to cache_limit bytes (0: four fifths of the free space and the bytes
-	 * of the cache together). Once it is open, a failure to read or write it is no error: the object is read from its store. */
+	 * of the cache together, but in memory at most half of the available memory and of these bytes). Once it is open, a failure to read or write it is no
+	 * error: the object is read from its store. */
 	const char *cache;
 	int64_t cache_limit;
 	/* The user's function that reads all URIs of the schemes in fetch_schemes ("gs az"; NULL: gs, and all that the library does not read itself). */

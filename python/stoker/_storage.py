@@ -60,7 +60,8 @@ class Storage:
     any depth. With it, folders, globs and tars without an index can be read too. An fsspec filesystem can be given for both functions: fetch=fs.
 
     cache: a folder of this host in which objects are kept, such as "/nvme/stoker"; "memory" is a folder in /dev/shm. cache_limit: the most bytes in it, as a
-    number or as "200GB"; by default four fifths of the free space and the cache together. All processes of the host share the folder, so that each object is
+    number or as "200GB"; by default four fifths of the free space and the cache together, or half of the available memory and the cache
+    if it is in memory. All processes of the host share the folder, so that each object is
     downloaded once. When it is full, objects that no run has used for a while are removed. The command `stoker cache` shows and empties it.
 
     Pipelines and Loaders that are given the same Storage share its connections. Keys appear in no repr, message, trace, state or pickle.

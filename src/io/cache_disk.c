@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/machine_memory.h"
 #include "base/memory.h"
 #include "base/system.h"
 #include "base/xxhash.h"
@@ -12,6 +13,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +22,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -506,12 +509,21 @@ static void join_run(struct stk_cache_disk *d)
 	d->last_begin_sec = p.begun_last < d->begin_sec ? p.begun_last : d->begin_sec;
 }
 
+/* Returns the default limit. A folder in memory, whose file system may be as large as all memory, gets at most half of the memory that is available, or what it
+ * has already: the rest is for the programs that read the cache. */
 static uint64_t default_limit(const struct stk_cache_disk *d)
 {
 	struct statvfs v;
+	struct statfs type;
 	if (fstatvfs(d->folder, &v))
 		return (uint64_t)10 << 30;
-	return ((uint64_t)v.f_bavail * v.f_frsize + stk__cache_used(d)) / 5 * 4;
+	const uint64_t used = stk__cache_used(d), limit = ((uint64_t)v.f_bavail * v.f_frsize + used) / 5 * 4;
+	if (fstatfs(d->folder, &type) || type.f_type != TMPFS_MAGIC)
+		return limit;
+	const uint64_t available = stk__memory_available(); /* without what the folder has, which only the cache can free */
+	uint64_t half = available / 2 + used / 2;
+	half = half > used ? half : used;
+	return half < limit ? half : limit;
 }
 
 static uint64_t remove_old(struct stk_cache_disk *d, int64_t cutoff, uint64_t wanted);

@@ -70,7 +70,8 @@ struct stk_cache_disk {
 };
 
 /* Opens a cache and creates its folder if needed. dir "memory": a folder in /dev/shm that belongs to this user. limit: maximum size in bytes; 0: four fifths
- * of the disk's free space and the bytes of the cache together. STK_INVALID: the folder cannot be created, contains other files, or belongs to another user
+ * of the disk's free space and the bytes of the cache together; in memory at most half of the available memory and of these bytes. STK_INVALID: the folder
+ * cannot be created, contains other files, or belongs to another user
  * while every user can write to it. *notice: set to a message to log once, or ""; a folder that cannot be written is still read. */
 STK_MUST_USE enum stk_status stk__cache_disk_open(
 	struct stk_cache_disk *d, const char *dir, uint64_t limit, char notice[512], struct stk_error *err);

@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import struct
@@ -294,6 +295,19 @@ def test_in_memory(store, child):
     finally:
         if folder.is_dir():
             stoker("cache", "clear", "memory", f"{TRAIN}/")
+
+
+def test_the_default_limit_in_memory_leaves_memory(tmp_path):
+    """A file system in memory may be as large as all memory, also as what a container may not use."""
+
+    def available():
+        return int(re.search(r"MemAvailable: *(\d+) kB", Path("/proc/meminfo").read_text())[1]) << 10
+
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        before = available()
+        limit = Storage(cache=folder).counters()["cache_limit"]
+        assert 0 < limit <= 0.5 * max(before, available()) + (256 << 20)  # other programs take and release memory meanwhile
+    assert Storage(cache=tmp_path / "c", cache_limit=12345).counters()["cache_limit"] == 12345
 
 
 def test_a_folder_of_anothers_is_no_memory(store, tmp_path):
