@@ -20,7 +20,7 @@ enum {
 	THREADS = 16,
 	CLAIMS = 1024, /* number of lists in the hash table of claims */
 	SLACK = 64,
-	MOST_PENDING = 64 << 20, /* maximum number of bytes that may wait to be written; one larger entry may wait alone */
+	MOST_PENDING = 64 << 20, /* maximum number of bytes that may wait to be written; one larger entry may wait by itself */
 	FIRST_WAIT_MS = 5,       /* first wait of a request for an object that another request fetches */
 	LONGEST_WAIT_MS = 80,
 	/* Maximum number of waits: half a minute in total, or five seconds if the caller waits for the request, which must not take as long as an epoch of
