@@ -111,6 +111,14 @@ void stk__device_batch_give(struct stk_pipeline *p, struct stk_device_batch *b)
 	p->parts.device->free_batches = b;
 }
 
+void stk__device_batch_end(struct stk_pipeline *p, struct stk_device_batch *b)
+{
+	pthread_mutex_unlock(&p->lock);
+	stk__device_batch_clean(p, b);
+	pthread_mutex_lock(&p->lock);
+	stk__device_batch_give(p, b);
+}
+
 /* Returns the size in bytes of the GPU memory for decoding, for `depth` batches under way and for the consumer's batch; 0 if this is not known before the
  * first submission. */
 static size_t memory_at(const struct stk_pipeline *p, int32_t depth)
@@ -330,7 +338,7 @@ static bool last_level_here(const struct stk_program *g, int32_t level)
 }
 
 /* Lets the record continue after its jobs on the GPU have ended or failed. Gives it the list of samples that the GPU has refused or could not process, or the
- * error. If nothing is left to do on the GPU, also cleans the batch and makes it free. */
+ * error. If nothing is left to do on the GPU, then also cleans the batch, which may allocate and must not delay the consumer, and makes it free. */
 static void batch_done(struct stk_pipeline *p, struct stk_device_batch *b, enum stk_status s, const struct stk_error *err)
 {
 	struct stk_record *r = b->record;
@@ -338,14 +346,12 @@ static void batch_done(struct stk_pipeline *p, struct stk_device_batch *b, enum 
 	if (s == STK_OK)
 		collect_verdicts(p, b);
 	bool finished = s == STK_OK && !b->gpu_verdicts.n && last_level_here(p->program, r->level);
-	if (finished)
-		stk__device_batch_clean(p, b);
 	pthread_mutex_lock(&p->lock);
-	if (finished) {
+	if (finished)
 		r->device = NULL;
-		stk__device_batch_give(p, b);
-	}
 	stk__on_gpu_done(r, b->gpu_verdicts.list, finished ? 0 : b->gpu_verdicts.n, s ? err : NULL);
+	if (finished)
+		stk__device_batch_end(p, b);
 	pthread_mutex_unlock(&p->lock);
 	stk__pool_wake(p->ctx->pool);
 }

@@ -213,6 +213,8 @@ struct stk_device_batch *stk__device_batch_take(struct stk_pipeline *p, struct s
 /* Resets the batch for its next record. Call without the lock, after the GPU has finished the batch's work. */
 void stk__device_batch_clean(struct stk_pipeline *p, struct stk_device_batch *b);
 void stk__device_batch_give(struct stk_pipeline *p, struct stk_device_batch *b); /* makes the batch free again; call with the lock held */
+/* Cleans the batch and makes it free again. Call with the lock held, once the batch's record no longer refers to it; the lock is released meanwhile. */
+void stk__device_batch_end(struct stk_pipeline *p, struct stk_device_batch *b);
 
 /* Returns whether the waiting thread has work. Call with the lock held. */
 bool stk__device_has_work(const struct stk_device_stage *d);

@@ -332,13 +332,14 @@ void stk__record_error(struct stk_record *r, const struct stk_error *err, int64_
 }
 
 /* Checks the outputs of a batch that has not failed, and makes the consumer's object, so that the consumer's thread does not have to. Sets r->result if the
- * outputs of the samples do not fit together. Call without any lock, since outputs may have to be moved in memory. */
-static void make_batch(struct stk_record *r)
+ * outputs of the samples do not fit together. Returns false, and does nothing, if the batch has failed. Call without any lock, since outputs may have to be
+ * moved in memory. */
+static bool make_batch(struct stk_record *r)
 {
 	struct stk_pipeline *p = r->pipeline;
 	stk__assert_unlocked(p);
 	if (r->result.kind)
-		return;
+		return false;
 	for (int32_t v = 0; v < p->program->n_slot_values; v++)
 		if (!p->program->values[p->program->slot_values[v]].is_output)
 			stk__slot_learn(r->slot, v);
@@ -346,8 +347,7 @@ static void make_batch(struct stk_record *r)
 		r->result.kind = STK_RESULT_MISFIT;
 	else
 		r->batch = stk__batch_make(p, r);
-	if (r->device) /* frees data that was fetched from the GPU and is no longer needed */
-		stk__device_batch_clean(p, r->device);
+	return true;
 }
 
 void stk__end_records(struct stk_pipeline *p)
@@ -355,14 +355,15 @@ void stk__end_records(struct stk_pipeline *p)
 	for (struct stk_record *r; (r = p->flight.ending);) {
 		p->flight.ending = r->next_ending;
 		pthread_mutex_unlock(&p->lock);
-		make_batch(r);
+		const bool made = make_batch(r);
 		pthread_mutex_lock(&p->lock);
-		if (r->device && !r->device->used) {
-			stk__device_batch_give(p, r->device);
+		struct stk_device_batch *b = made || (r->device && !r->device->used) ? r->device : NULL;
+		if (b)
 			r->device = NULL;
-		}
 		stk__record_enter(r, STK_BATCH_FINISHED);
 		pthread_cond_broadcast(&p->delivered);
+		if (b) /* gives back what was fetched from the GPU and is no longer needed */
+			stk__device_batch_end(p, b);
 	}
 }
 
