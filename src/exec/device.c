@@ -545,7 +545,6 @@ void stk__device_destroy(struct stk_pipeline *p)
 		for (int32_t i = 0; i < STK_DEVICE_STREAMS; i++)
 			stk__gpu_stream_destroy(d->dev, d->streams[i]);
 		stk__device_clock_free(d->dev, &d->clock);
-		stk__gpu_free_retired(d->dev);
 		stk__gpu_leave(d->dev);
 	}
 	stk__nvdec_close(d->nvdec);

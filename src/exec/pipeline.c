@@ -335,6 +335,23 @@ static void destroy_from_worker(struct stk_pipeline *p)
 		pthread_detach(thread);
 }
 
+/* Returns a reference to the GPU on which the pipeline makes batches; NULL: it makes them on the cores. */
+static struct stk_gpu_device *device_of(const struct stk_pipeline *p)
+{
+	struct stk_gpu_device *dev = p->parts.device ? p->parts.device->dev : p->parts.resident ? p->parts.resident->dev : NULL;
+	return dev ? stk__gpu_device_ref(dev) : NULL;
+}
+
+/* Frees the memory that the pipeline has retired, and drops the reference. */
+static void leave_device(struct stk_gpu_device *dev)
+{
+	if (dev && !stk__gpu_enter(dev, NULL)) {
+		stk__gpu_free_retired(dev);
+		stk__gpu_leave(dev);
+	}
+	stk__gpu_device_close(dev);
+}
+
 void stk_pipeline_destroy(struct stk_pipeline *p)
 {
 	if (!p || stk__context_check(p->ctx, NULL)) /* a forked child has no workers to wait for, and leaves the pipeline as it is */
@@ -355,6 +372,7 @@ void stk_pipeline_destroy(struct stk_pipeline *p)
 		stk__notify(p->ctx, STK_LOG_WARNING, "%s", err.message);
 	if (p->ring)
 		stk__ring_close(p->ring);
+	struct stk_gpu_device *dev = device_of(p);
 	stk__device_destroy(p);
 	stk__resident_destroy(p);
 	stk__trace_destroy(p->trace);
@@ -380,6 +398,7 @@ void stk_pipeline_destroy(struct stk_pipeline *p)
 	stk__open_destroy(p);
 	stk__deliver_destroy(p->parts.delivery);
 	stk__program_unref(p->program);
+	leave_device(dev); /* after all parts, since decoders of the program and of workers retire memory too */
 	pthread_cond_destroy(&p->delivered);
 	pthread_mutex_destroy(&p->lock);
 	stk_storage_unref(&p->storage);

@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from both_sides import Output, difference, make
+from both_sides import Output, difference, emulated, make
+from driver_consumer import Driver
 from support import SEED
 
 torch = pytest.importorskip("torch")
@@ -170,6 +172,24 @@ def test_cifar_gives_the_batches_of_the_cores(cifar: Path, memory_format: Any, d
     sides = [s.pipeline for s in cifar_sides(cifar, transforms=steps, **wanted)]
     assert_same_batches(sides, 3)
     assert "lies on the GPU" in sides[1].explain() and "lies on the GPU" not in sides[0].explain()
+
+
+def test_cifar_leaves_no_memory_on_the_gpu(cifar: Path) -> None:
+    """Closing a pipeline frees the memory that its consumer kept and dropped while the pipeline ran."""
+    if not emulated():
+        pytest.skip("other processes may use a real GPU's memory")
+    driver, left = Driver(), []
+    settings: dict[str, Any] = {"device": "cuda:0", "seed": SEED, "num_threads": 2, "transforms": AUGMENTED}
+    with Loader(cifar, 10, **settings) as other:
+        other.pipeline.run()  # keeps the GPU open, and what is loaded there
+        for batches in 0, 60:
+            with Loader(cifar, 1000, **settings) as loader:
+                kept = [loader.pipeline.run() for _ in range(batches)]
+                del kept
+            free, memory = ctypes.c_size_t(), ctypes.c_size_t()
+            driver.call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(memory))
+            left.append(free.value)
+    assert left[0] == left[1] < memory.value
 
 
 @pytest.mark.parametrize("shard", [(0, 3), (2, 3)])
