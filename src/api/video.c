@@ -120,11 +120,26 @@ enum stk_status stk_video_open(const struct stk_video_request *request, struct s
 	return STK_OK;
 }
 
+/* Destroys the GPU's decoder of the video, and frees its memory at once: no pipeline may run that would do it. */
+static void end_gpu(struct stk_video *v)
+{
+	if (!v->gpu)
+		return;
+	struct stk_gpu_device *dev = stk__gpu_device_ref(stk__video_gpu_device(v->gpu));
+	stk__video_gpu_destroy(v->gpu);
+	v->gpu = NULL;
+	if (!stk__gpu_enter(dev, NULL)) {
+		stk__gpu_free_retired(dev);
+		stk__gpu_leave(dev);
+	}
+	stk__gpu_device_close(dev);
+}
+
 void stk_video_close(struct stk_video *v)
 {
 	if (!v)
 		return;
-	stk__video_gpu_destroy(v->gpu);
+	end_gpu(v);
 	stk__video_decoder_destroy(v->decoder);
 	stk__video_index_destroy(v->index);
 	stk__media_source_close(v->source);
@@ -434,8 +449,7 @@ enum stk_status stk_video_use_gpu(struct stk_video *v, struct stk_video_device *
 {
 	if (STK_NEED(err, v, d))
 		return STK_INVALID;
-	stk__video_gpu_destroy(v->gpu);
-	v->gpu = NULL;
+	end_gpu(v);
 	v->latest = -1;
 	return stk__video_gpu_create(d->nvdec, &v->gpu, err);
 }

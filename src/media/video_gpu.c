@@ -50,7 +50,7 @@ void stk__video_gpu_destroy(struct stk_video_gpu *g)
 	stk__video_gpu_forget(g);
 	if (!stk__gpu_enter(dev, NULL)) {
 		for (int i = 0; i < STK_VIDEO_AHEAD; i++)
-			stk__gpu_free(dev, g->ahead[i].memory);
+			stk__gpu_retire(dev, g->ahead[i].memory, g->ahead[i].size);
 		stk__gpu_event_destroy(dev, g->before);
 		stk__gpu_stream_destroy(dev, g->stream);
 		stk__gpu_leave(dev);
