@@ -43,11 +43,11 @@ enum stk_status stk__resize_axes(const struct stk_extents *x, const int32_t *dim
 		if (x->out[d] == 0) /* the output is empty, so there is nothing to compute */
 			return STK_OK;
 	for (int32_t d = 0; d < x->n; d++) {
+		if (x->out[d] == x->in[d] && x->begin[d] == 0 && x->end[d] == (float)x->in[d])
+			continue;
 		if (x->in[d] > STK_PASS_MAX_EXTENT)
 			return stk__fail(err, STK_LIMIT, "a dim has the extent %lld; only dims of up to %d can be resized",
 				(long long)x->in[d], STK_PASS_MAX_EXTENT);
-		if (x->out[d] == x->in[d] && x->begin[d] == 0 && x->end[d] == (float)x->in[d])
-			continue;
 		if (out->n == STK_RESIZE_PHASES)
 			return stk__fail(err, STK_UNSUPPORTED,
 				"more than %d dims change their extent or have a region: resize some of them first, and then the others",
