@@ -319,6 +319,11 @@ def test_padding_to_tiles_layouts_and_range():
         assert after["image"].shape == (64, 48, 3)
         np.testing.assert_allclose(after["image"][:33, :40], before["image"] / 255, atol=1e-6)
         assert not after["image"][33:].any() and not after["image"][:, 40:].any()
+    planes = [{"image": s["image"].transpose(2, 0, 1).copy()} for s in samples]
+    steps = [AxesLayoutSetter("image", "CHW"), TensorSizeAdder("image", "_hw"), ImageToTileSizePadder("image", (16, 32))]
+    for before, after in zip(planes, run(planes, steps), strict=True):
+        assert after["image_hw"].tolist() == [33, 40] and after["image"].shape == (3, 64, 48)
+        assert np.array_equal(after["image"][:, :33, :40], before["image"])
     files = [{"image": jpeg(s["image"])} for s in samples]
     for layout in ({}, {"output_layout": "CHW"}):
         steps = [ImageDecoder("image", False), Transposed(layout), ImageToTileSizePadder("image", (16, 32))]

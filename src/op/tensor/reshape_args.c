@@ -137,6 +137,18 @@ static void take_layout(const struct stk_reshape_args *a, const struct stk_desc 
 		memcpy(out->layout, in->layout, sizeof out->layout);
 }
 
+/* Sets the layout, and the number of dims that it names, of an output with the dims of an input that are not known yet. */
+static void expect_layout(const struct stk_reshape_args *a, struct stk_desc *out)
+{
+	size_t n = a->layout ? strlen(a->layout) : 0;
+	if (n == 0 || n > STK_MAX_DIMS)
+		return;
+	out->ndim = (int32_t)n;
+	for (size_t i = 0; i < n; i++)
+		out->shape[i] = -1;
+	memcpy(out->layout, a->layout, n + 1);
+}
+
 /* Sets the innermost extent so that the output has as many bytes as the input, or leaves it if it is not known yet. Call it if no shape is given. STK_SHAPE:
  * the bytes of the innermost dimension are not a whole number of elements, or a scalar's type gets another size. */
 static enum stk_status fit_innermost(const struct stk_desc *in, struct stk_desc *out, struct stk_error *err)
@@ -172,8 +184,10 @@ enum stk_status stk__reshape_infer(
 	struct stk_desc *out = &call->out[0].desc;
 	*out = (struct stk_desc){.dtype = dtype, .ndim = -1};
 	bool open, fixed = a->shape.count >= 0 || call->n_in > 1, free = !fixed && a->rel_shape.count < 0;
-	if ((in->ndim < 0 && !fixed) || stk__varies(call, &a->shape) || stk__varies(call, &a->rel_shape) ||
-		(dtype != in->dtype && in->dtype < 0))
+	bool varies = stk__varies(call, &a->shape) || stk__varies(call, &a->rel_shape);
+	if (in->ndim < 0 && free && a->src_dims.count < 0 && !varies)
+		expect_layout(a, out);
+	if ((in->ndim < 0 && !fixed) || varies || (dtype != in->dtype && in->dtype < 0))
 		return STK_OK;
 	enum stk_status s = read_extents(a, call, out, &open, err);
 	if (s || out->ndim < 0 || (dtype != in->dtype && free && (s = fit_innermost(in, out, err))))
