@@ -692,6 +692,35 @@ def _name(mode: Any) -> str:
     return str(getattr(mode, "value", mode))
 
 
+# Transforms whose results for tensors differ from those for PIL images at more than single pixels, if their interpolation is not nearest. AugMix is not among
+# them, because torchvision changes PIL images as tensors, too.
+_WARPS = {"RandomAffine", "RandomPerspective", "RandomRotation"}
+_MAY_WARP = _WARPS | {"AutoAugment", "RandAugment", "TrivialAugmentWide"}
+
+
+def _other_for_tensors(part: Any) -> str:
+    """Returns the settings with which a transform of torchvision gives other pixels for a tensor than for a PIL image, by more than rounding; "" without such
+    settings."""
+    name = type(part).__name__
+    if name == "RandomPhotometricDistort" or (name == "ColorJitter" and part.hue is not None):
+        return "with a hue"
+    if name not in _MAY_WARP:
+        return ""
+    mode = _name(part.interpolation)
+    if mode != "nearest":
+        return f"with {mode}"
+    return "by a fixed angle, scale or shear" if name in _WARPS and _fixed(part) else ""
+
+
+def _fixed(warp: Any) -> bool:
+    """Returns whether a RandomAffine or RandomRotation turns, scales or shears all images by the same numbers. For such numbers, as 90 degrees, many pixels may
+    lie halfway between two pixels of the source. The nearest one is then another for tensors."""
+    drawn = [getattr(warp, given, None) or usual for given, usual in (("degrees", (0, 0)), ("scale", (1, 1)), ("shear", (0, 0)))]
+    ranges = [(values[k], values[k + 1]) for values in drawn for k in range(0, len(values), 2)]
+    moves = any(low != usual for (low, _), usual in zip(ranges, (0, 1, 0, 0), strict=False))
+    return moves and all(low == high for low, high in ranges)
+
+
 def _fill(fill: Any) -> Any:
     """Returns 0 for a fill that was not given: None, or in torchvision's v2 an empty dict. Returns other fills unchanged."""
     return 0 if fill is None or fill == {} else fill
@@ -733,6 +762,7 @@ def _translated(transform: Any, name: str) -> Transform:
             "give antialias=True, or stoker.transforms.{0} with antialias=False, which is within 1 of 255 of torchvision's for bilinear"
         )
         made._of_tensors = f"antialias=False or None has an effect there; {advice}"
+    made._other_for_tensors = _other_for_tensors(transform)
     object.__setattr__(
         made, "_own", transform
     )  # if an earlier function in the list returns tensors, torchvision's own transform runs on them in Python

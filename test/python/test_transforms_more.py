@@ -275,6 +275,27 @@ def test_a_random_order_of_one():
     assert torch.equal(made([T.RandomOrder([T.CenterCrop(24)])]), made([T.CenterCrop(24)]))
 
 
+@pytest.mark.parametrize("version", [tv, tv.v2])
+def test_a_notice_about_tensors(version, capfd, monkeypatch):
+    """torchvision computes some transforms for tensors in another way than for PIL images. The Loader gives the pixels of PIL images, and says so once."""
+    rest = "After ToImage, PILToTensor or ToTensor, torchvision gives others: put it before them, and both give the same"
+    hue, turned, quarter = version.ColorJitter(hue=0.2), version.RandomRotation(30, BILINEAR), version.RandomRotation((90, 90))
+    for steps, said in (
+        ([version.PILToTensor(), hue], ["ColorJitter with a hue"]),
+        ([version.PILToTensor(), version.RandomApply([turned])], ["RandomRotation with bilinear"]),
+        ([version.PILToTensor(), turned, quarter], ["RandomRotation with bilinear", "RandomRotation by a fixed angle, scale or shear"]),
+        ([hue, turned, quarter, version.PILToTensor()], []),
+        ([version.PILToTensor(), version.RandomRotation(30), version.ColorJitter(0.2)], []),
+        ([T.PILToTensor(), T.ColorJitter(hue=0.2)], []),
+    ):
+        monkeypatch.setattr("stoker._where._shown", set())
+        capfd.readouterr()
+        made(steps)
+        made(steps)
+        notices = capfd.readouterr().err.splitlines()
+        assert notices == [f"stoker: {words} gives the pixels of PIL images. {rest}" for words in said]
+
+
 def test_advice_about_tensors_is_not_shown_as_a_setting():
     resize = tv.Resize(24, interpolation=tv.InterpolationMode.NEAREST)
     assert "of_tensors" not in repr(T.flatten([resize]))

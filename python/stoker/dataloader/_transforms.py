@@ -65,10 +65,6 @@ _ON_BYTES = {
     "RandomSolarize",
     "TrivialAugmentWide",
 }
-# Transforms of _ON_BYTES whose results for tensors of uint8 differ from those for PIL images at more than single pixels, if their interpolation is not
-# nearest. AugMix is not among them, because torchvision changes PIL images as tensors, too.
-_WARPS = {"RandomAffine", "RandomPerspective", "RandomRotation"}
-_MAY_WARP = _WARPS | {"AutoAugment", "RandAugment", "TrivialAugmentWide"}
 _GROUPS = {"RandomApply", "RandomChoice"}
 _DRAW_NOTHING = {"CenterCrop", "Grayscale", "Identity", "ImageClassification", "Normalize", "Pad", "Resize"}
 _TYPES = {"ConvertImageDtype", "ToDtype", "ToTensor", "PILToTensor", "ToImage", "ToPureTensor"}
@@ -255,7 +251,7 @@ def _check(part: Any, name: str, form: _Form) -> None:
         mode = getattr(part.interpolation, "value", part.interpolation)
         if not getattr(part, "antialias", True) or mode != "bilinear":
             raise InPython(f"{name} of {form.value} with {mode} or without antialias differs from that of PIL images")
-    if form is _Form.BYTES and (why := _other_for_tensors(part, name)):
+    if form is _Form.BYTES and (why := T._other_for_tensors(part)):
         raise InPython(f"{name} of {form.value} {why} differs from that of PIL images")
     if (
         name == "RandomCrop"
@@ -265,28 +261,6 @@ def _check(part: Any, name: str, form: _Form) -> None:
         and _filled(part.fill)
     ):
         raise InPython("RandomCrop pads floats with a fill")
-
-
-def _other_for_tensors(part: Any, name: str) -> str:
-    """Returns the settings with which torchvision gives other pixels for a tensor of uint8 than for a PIL image, by more than rounding; "" without such
-    settings."""
-    if name == "RandomPhotometricDistort" or (name == "ColorJitter" and part.hue is not None):
-        return "with a hue"
-    if name not in _MAY_WARP:
-        return ""
-    mode = T._name(part.interpolation)
-    if mode != "nearest":
-        return f"with {mode}"
-    return "by a fixed angle, scale or shear" if name in _WARPS and _fixed(part) else ""
-
-
-def _fixed(warp: Any) -> bool:
-    """Returns whether a RandomAffine or RandomRotation turns, scales or shears all images by the same numbers. For such numbers, as 90 degrees, many pixels may
-    lie halfway between two pixels of the source. The nearest one is then another for tensors."""
-    drawn = [getattr(warp, given, None) or usual for given, usual in (("degrees", (0, 0)), ("scale", (1, 1)), ("shear", (0, 0)))]
-    ranges = [(values[k], values[k + 1]) for values in drawn for k in range(0, len(values), 2)]
-    moves = any(low != usual for (low, _), usual in zip(ranges, (0, 1, 0, 0), strict=False))
-    return moves and all(low == high for low, high in ranges)
 
 
 def _filled(fill: Any) -> bool:

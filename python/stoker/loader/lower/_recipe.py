@@ -11,6 +11,7 @@ from typing import Any
 from stoker import fn, types
 from stoker import transforms as T
 from stoker._branches import either
+from stoker._where import notice
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError, UnsupportedError
 from stoker.loader._kinds import IMAGE, MASK
@@ -29,6 +30,17 @@ def refuse_other_tensors(steps: Sequence[Rule]) -> None:
             raise InvalidArgumentError(
                 f"Loader: torchvision's {name} gives other pixels for tensors than for PIL images, which Stoker does not reproduce: "
                 f"{step.t._of_tensors.format(name)}"
+            )
+
+
+def _notice_other_tensors(t: T.Transform) -> None:
+    """Prints a notice if torchvision computes a transform, or one inside of a group, for tensors in another way than for PIL images, whose pixels Stoker
+    gives."""
+    for part in T.with_parts([t]):
+        if part._other_for_tensors:
+            notice(
+                f"{type(part).__name__} {part._other_for_tensors} gives the pixels of PIL images. After ToImage, PILToTensor or ToTensor, torchvision gives "
+                "others: put it before them, and both give the same"
             )
 
 
@@ -69,6 +81,8 @@ class Recipe:
                 continue
             if tensors:
                 refuse_other_tensors([rule])
+                if not floats:
+                    _notice_other_tensors(rule.t)
             rule.add_to(parts)
         normalize, erasings = parts.normalize, parts.erasings
         wanted = dtype if dtype is not None else parts.dtype if parts.dtype is not None else types.FLOAT

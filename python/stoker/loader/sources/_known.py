@@ -132,7 +132,7 @@ def _settings_of(value: Any) -> Any:
     and of the attributes of transforms of stoker, torch, torchaudio and torchvision. Other objects, such as those of users' classes, are compared only by
     identity, because their Python runs for each sample and follows changes. So are the functions of Lambdas."""
     if isinstance(value, Lambda):
-        return [type(value), _Object(value.lambd), value.takes]
+        return [type(value), _Object(value.lambd), value.takes, value._classes]
     if isinstance(value, (list, tuple)):
         return [type(value), *map(_settings_of, value)]
     if isinstance(value, dict):
