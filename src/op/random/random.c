@@ -3,6 +3,8 @@
 
 #include "kernel/convert/convert.h"
 
+#include <string.h>
+
 const struct stk_arg_def stk__random_group[] = {
 	{.name = "shape",
 		.type = STK_ARG_INTS,
@@ -31,9 +33,8 @@ enum stk_status stk__random_infer(
 	if (args->shape.count >= 0 && call->n_in > 0)
 		return stk__fail(err, STK_INVALID, "the shape is given twice, by an input and by shape: choose one");
 	if (call->n_in > 0) {
-		enum stk_dtype dtype = out->dtype;
-		*out = call->in[0].desc;
-		out->dtype = dtype;
+		out->ndim = call->in[0].desc.ndim; /* without the layout, as in DALI */
+		memcpy(out->shape, call->in[0].desc.shape, sizeof out->shape);
 	} else if (args->shape.count >= 0) {
 		if (args->shape.count > STK_MAX_DIMS)
 			return stk__fail(err, STK_INVALID, "shape has %d dims; tensors have up to %d", args->shape.count, STK_MAX_DIMS);

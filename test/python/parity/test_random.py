@@ -53,6 +53,19 @@ def test_continuous_distributions_are_those_of_dali(op: str, kwargs: dict[str, A
     _note(op, str(kwargs), stats.ks_2samp(ours.ravel(), dali.ravel()).pvalue)
 
 
+@pytest.mark.parametrize("op", ["uniform", "normal", "beta", "coin_flip"])
+def test_draws_in_the_shape_of_an_input_have_no_layout(op: str) -> None:
+    found = []
+    for lib in libraries():
+        pipe = lib.Pipeline(batch_size=2, num_threads=1, device_id=None)
+        with pipe:
+            image = lib.fn.external_source(source=[[np.zeros((2, 3, 4), np.float32)] * 2], cycle=True, layout="HWC")
+            pipe.set_outputs(lib.operator(f"random.{op}")(image))
+        (drawn,) = pipe.run()
+        found.append((drawn.layout(), [np.array(drawn.at(i)).shape for i in range(2)]))
+    assert found[1] == found[0] == ("", [(2, 3, 4)] * 2)
+
+
 DISCRETE: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("random.coin_flip", (), {}),
     ("random.coin_flip", (), {"probability": 0.2}),
