@@ -109,7 +109,8 @@ class Transform:
 
     _of_tensors: str | None = None  # if torchvision computes other pixels for tensors than for PIL images: advice for an error message
 
-    _other_for_tensors = ""  # settings with which torchvision computes other pixels for tensors, although Stoker gives those of PIL images; for a notice
+    # Settings with which torchvision computes other pixels for tensors, although Stoker gives those of PIL images; for a notice.
+    _other_for_tensors = ""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not _finite(value):
