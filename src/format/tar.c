@@ -261,18 +261,30 @@ static enum stk_status take_entry(struct scan *t, const uint8_t *h, int64_t *siz
 	return found(user, &(struct stk_archive_member){t->name, t->at + BLOCK, *size}, t->err);
 }
 
-/* Fails if a header follows the first block of zeros within a record of 20 blocks. Otherwise members of archives joined with `cat` would be missed. */
+/* Fails if a header follows the first block of zeros: otherwise members of archives joined with `cat` would be missed. Archives end in a record of 20 blocks,
+ * unless they were written with larger records, or for a container of a fixed size. So if the file goes on after 20 blocks, also reads on until other bytes
+ * than zeros follow, which is rarely necessary. */
 static enum stk_status check_end(struct scan *t)
 {
-	int64_t left = t->file->size - t->at;
-	size_t n = left < RECORD + BLOCK ? (size_t)left : RECORD + BLOCK;
-	const uint8_t *h = stk__archive_read(t->file, t->at, n, t->err);
-	if (!h)
-		return t->err ? t->err->code : STK_IO;
-	for (size_t at = BLOCK; at + BLOCK <= n; at += BLOCK)
-		if (!is_zero(h + at) && sum_is_right(h + at))
-			return stk__archive_bad(t->file, t->at + (int64_t)at, t->err, STK_UNSUPPORTED,
-				"another archive begins after its end, as cat joins them: name them one by one, or join them by tar --concatenate");
+	enum { STEP = 64 << 10 };
+	const int64_t end = t->file->size;
+	int64_t n;
+	for (int64_t at = t->at; end - at >= BLOCK; at += n) {
+		n = at == t->at ? RECORD + BLOCK : STEP;
+		n = (end - at < n ? end - at : n) / BLOCK * BLOCK;
+		const uint8_t *h = stk__archive_read(t->file, at, (size_t)n, t->err);
+		if (!h)
+			return t->err ? t->err->code : STK_IO;
+		for (int64_t i = 0; i < n; i += BLOCK) {
+			if (is_zero(h + i))
+				continue;
+			if (sum_is_right(h + i))
+				return stk__archive_bad(t->file, at + i, t->err, STK_UNSUPPORTED,
+					"another archive begins after its end, as cat joins them: name them one by one, or join them by tar --concatenate");
+			if (at > t->at)
+				return STK_OK;
+		}
+	}
 	return STK_OK;
 }
 

@@ -332,10 +332,22 @@ def test_samples_that_would_be_missing_are_reported(tmp_path, capfd):
     cut.write_bytes(whole.read_bytes()[:inside])
     with pytest.raises(StokerError, match=r"the sample that begins with train/0004\.jpg has no component.*it may have been cut short"):
         Loader(cut, 1)
-    joined = tmp_path / "joined.tar"
-    joined.write_bytes(whole.read_bytes() + whole.read_bytes())
-    with pytest.raises(StokerError, match=r"joined\.tar, at byte \d+: another archive begins after its end, as cat joins them"):
-        Loader(str(joined), 1)
+    # GNU tar writes records of 20 blocks by default, of 128 with -b 128, and containers of a fixed size may be far larger than their archive.
+    members = whole.read_bytes().rstrip(b"\0")
+    members += bytes(-len(members) % 512 + 1024)
+    for k, record in enumerate((10 << 10, 64 << 10, 5 << 20)):
+        padded = members + bytes(-len(members) % record)
+        alone = tmp_path / f"padded{k}.tar"
+        alone.write_bytes(padded)
+        assert [y for _, y, _ in run(str(alone), shuffle=False)] == [3, 4]
+        alone.with_suffix(".junk.tar").write_bytes(padded + b"junk" * 500 + padded)  # tar ignores this too
+        assert [y for _, y, _ in run(str(alone.with_suffix(".junk.tar")), shuffle=False)] == [3, 4]
+        joined = tmp_path / f"joined{k}.tar"
+        joined.write_bytes(padded + members)
+        with pytest.raises(
+            StokerError, match=rf"joined{k}\.tar, at byte {len(padded)}: another archive begins after its end, as cat joins them"
+        ):
+            Loader(str(joined), 1)
 
 
 def test_a_tar_that_changes_under_its_index(shards, tmp_path, monkeypatch):
