@@ -13,6 +13,8 @@ from samples import images, per_sample, smooth, tensors, uniform, values
 FILTERS = (T.INTERP_NN, T.INTERP_LINEAR, T.INTERP_CUBIC, T.INTERP_LANCZOS3, T.INTERP_TRIANGULAR, T.INTERP_GAUSSIAN)
 
 
+OVERFLOWS = "With dtype=FLOAT16, values that round to more than 65504 become infinite, as by cast; DALI's become 65504 here."
+LARGE = Batch([np.array([[[65504], [65519], [65520]], [[70000], [-70000], [2**31 - 1]]], np.int32)] * 3, "HWC")
 TRUNCATES = "With an integer dtype, values of float images are rounded, as everywhere; DALI truncates here."
 
 
@@ -157,6 +159,7 @@ def crop() -> Iterator[Case]:
     yield case(dtype=T.FLOAT, crop=[20, 31])
     yield case(dtype=T.FLOAT16, crop=[20, 31])
     yield Case("crop", [images(rng, "float32", low=40)], {"dtype": T.UINT8, "crop": [20, 31]}, share=0, differs=TRUNCATES)
+    yield Case("crop", [LARGE], {"dtype": T.FLOAT16, "crop": [2, 3]}, bound=np.inf, differs=OVERFLOWS)
     yield Case("crop", [images(rng, high=30)], {"crop": [100, 100]}, error=True)
     yield Case("crop", [images(rng)], {"crop": [2, 2], "crop_w": 3}, error=True)
     yield Case("crop", [images(rng)], {"crop": [2, 2], "out_of_bounds_policy": "wrong"}, error=True)
@@ -217,6 +220,7 @@ def slice_() -> Iterator[Case]:
     yield case(dtype=T.FLOAT, start=[3, 4], end=[20, 30])
     kwargs = {"dtype": T.UINT8, "start": [3, 4], "end": [20, 30]}
     yield Case("slice", [images(rng, "float32", low=40)], kwargs, share=0, differs=TRUNCATES)
+    yield Case("slice", [LARGE], {"dtype": T.FLOAT16, "start": [0, 0], "end": [2, 3], "axes": [0, 1]}, bound=np.inf, differs=OVERFLOWS)
     yield case(start=[3], end=[18], axes=[-2])
     yield case(start=[5], end=[5], axes=[0])
     yield case(start=[500], shape=[10], axes=[0], out_of_bounds_policy="trim_to_shape")
