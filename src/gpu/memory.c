@@ -91,12 +91,13 @@ static void end_freer(struct stk_gpu_device *dev)
 static void *free_surplus(void *of)
 {
 	struct stk_gpu_device *dev = of;
-	const bool entered = !stk__gpu_enter(dev, NULL);
+	void *ours;
+	const bool entered = !dev->cu->cuCtxPushCurrent_v2(dev->context);
 	pthread_mutex_lock(&dev->lock);
 	while (entered && (is_over_limit(dev, false) || is_over_limit(dev, true)))
 		free_retired(dev, false);
 	if (entered)
-		stk__gpu_leave(dev);
+		dev->cu->cuCtxPopCurrent_v2(&ours);
 	end_freer(dev);
 	return NULL;
 }
