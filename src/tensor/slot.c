@@ -232,7 +232,8 @@ static enum stk_status wait_for_consumer(struct stk_gpu_device *dev, stk_gpu_str
 		return s;
 	if (!stk__gpu_event_record(dev, event, stream, NULL))
 		s = stk__gpu_event_sync(dev, event, err);
-	else /* the user has destroyed the stream, whose work may still run */
+	else if (!stk__gpu_stream_captures(
+			 dev, stream)) /* no capture has begun meanwhile: the user has destroyed the stream, whose work may still run */
 		s = stk__gpu_sync(dev, err);
 	stk__gpu_event_destroy(dev, event);
 	return s;
