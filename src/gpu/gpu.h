@@ -99,7 +99,7 @@ void stk__gpu_free_retired(struct stk_gpu_device *dev);
 bool stk__gpu_reaches(struct stk_gpu_device *dev, stk_gpu_ptr at);
 /* Returns whether the driver reports that the address lies in memory of a GPU. Call inside stk__gpu_enter. */
 bool stk__gpu_is_memory(struct stk_gpu_device *dev, const void *at);
-/* Sets *available to the number of bytes of device memory that are not in use by any process. */
+/* Sets *available to the number of bytes of device memory that an allocation can use: those that are not in use by any process, and those that were retired. */
 STK_MUST_USE enum stk_status stk__gpu_memory_free(struct stk_gpu_device *dev, size_t *available, struct stk_error *err);
 
 /* The next functions queue a copy of `size` bytes, or a fill of `size` bytes with `byte`, on the stream. A copy from or to memory of the host is asynchronous

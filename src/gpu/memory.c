@@ -221,5 +221,8 @@ enum stk_status stk__gpu_memory_free(struct stk_gpu_device *dev, size_t *availab
 	size_t total;
 	int mode = stk__gpu_relax(dev->cu);
 	int result = stk__gpu_as_before(dev->cu, mode, dev->cu->cuMemGetInfo_v2(available, &total));
+	pthread_mutex_lock(&dev->lock);
+	*available += result ? 0 : dev->retired[false].bytes;
+	pthread_mutex_unlock(&dev->lock);
 	return result ? stk__cuda_fail(dev->cu, result, err, "cuMemGetInfo") : STK_OK;
 }

@@ -87,6 +87,30 @@ static void too_much_memory_is_no_memory(void **state)
 	stk__gpu_device_close(dev);
 }
 
+/* An allocation that needs retired memory frees it, so it counts as free. */
+static void retired_memory_is_available(void **state)
+{
+	enum { SIZE = 8 << 20 };
+	struct stk_gpu *gpu = need_gpu(state);
+	struct stk_gpu_device *dev = NULL;
+	struct stk_error err = {0};
+	stk_gpu_ptr p = 0;
+	size_t before, after;
+	if (!getenv("STOKER_EMULATED_CUDA"))
+		skip();
+	assert_int_equal(stk__gpu_device_open(gpu, 0, &dev, &err), STK_OK);
+	assert_int_equal(stk__gpu_enter(dev, &err), STK_OK);
+	assert_int_equal(stk__gpu_memory_free(dev, &before, &err), STK_OK);
+	assert_int_equal(stk__gpu_alloc(dev, SIZE, &p, &err), STK_OK);
+	assert_int_equal(stk__gpu_memory_free(dev, &after, &err), STK_OK);
+	assert_int_equal(after, before - SIZE);
+	stk__gpu_retire(dev, p, SIZE);
+	assert_int_equal(stk__gpu_memory_free(dev, &after, &err), STK_OK);
+	assert_int_equal(after, before);
+	stk__gpu_leave(dev);
+	stk__gpu_device_close(dev);
+}
+
 static void a_forked_child_is_told(void **state)
 {
 	struct stk_gpu *gpu = need_gpu(state);
@@ -202,6 +226,7 @@ int main(void)
 		cmocka_unit_test(facts_are_read_and_numbers_checked),
 		cmocka_unit_test(too_much_memory_is_no_memory),
 		cmocka_unit_test(two_threads_share_what_was_retired),
+		cmocka_unit_test(retired_memory_is_available),
 		cmocka_unit_test(a_forked_child_is_told),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
