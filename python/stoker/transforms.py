@@ -108,6 +108,7 @@ __all__ = [
     "TenCrop",
     "ToDtype",
     "ToImage",
+    "ToPureTensor",
     "ToTensor",
     "Transform",
     "TrivialAugmentWide",
@@ -434,6 +435,10 @@ class Identity(Transform):
     _commutes_with_mirroring = True
 
 
+class ToPureTensor(Identity):
+    """Makes images plain tensors, as torchvision's class of this name. ToDtype and Lambda, if they name classes of images, tell the two apart."""
+
+
 class RGB(Identity):
     """Gives gray arrays three channels, if all arrays of the data set are gray. Does nothing otherwise: all other images are RGB already."""
 
@@ -622,7 +627,7 @@ _TRANSLATE: dict[str, Callable[[Any], Transform]] = {
     "ToTensor": lambda t: ToTensor(),
     "ToImage": lambda t: ToImage(),
     "PILToTensor": lambda t: PILToTensor(),
-    "ToPureTensor": lambda t: Identity(),
+    "ToPureTensor": lambda t: ToPureTensor(),
     "Identity": lambda t: Identity(),
     "RGB": lambda t: RGB(),
     "RandomApply": lambda t: _group(t, RandomApply(flatten(list(t.transforms), True), t.p)),
@@ -666,10 +671,10 @@ _TIMM: dict[str, Callable[[Any], Transform]] = {
 
 
 def dtype_for(dtype: Any, kind: str) -> Any:
-    """Returns the type to which ToDtype(dtype) converts one kind of input: "Image", "Mask", "Tensor" for an image that is a plain tensor, and so on; None if
-    they do not change. Raises ValueError if a dict has no type for images."""
+    """Returns the type to which ToDtype(dtype) converts one kind of input: "Image", "Mask", "Video", "Tensor" for an image that is a plain tensor, and so on;
+    None if they do not change. Raises ValueError if a dict has no type for images."""
     if not isinstance(dtype, dict):
-        return dtype if kind in ("Image", "Tensor") else None
+        return dtype if kind in ("Image", "Video", "Tensor") else None
     types_of = {getattr(key, "__name__", key): wanted for key, wanted in dtype.items()}
     if kind in ("Image", "Tensor") and kind not in types_of and "others" not in types_of:
         raise ValueError(f"ToDtype: {dtype!r} names no type for images: add one for {kind} or others; None leaves them as they are")

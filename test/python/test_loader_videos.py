@@ -69,6 +69,14 @@ def test_clips_of_a_folder(moving):
     assert clip._fields == ("clip", "label") and numbers(clip.clip[0], moving / "a/0.mp4") == [0, 2, 4, 6]
 
 
+@pytest.mark.parametrize("chosen", [{"Video": torch.float32, "others": None}, {"Image": torch.float32, "others": None}], ids=str)
+def test_types_that_hold_for_some_kinds_are_refused_for_clips(moving, chosen):
+    with pytest.raises(stoker.errors.InvalidArgumentError, match="for clips of videos, give one type in place of a dict"):
+        next(iter(stoker.Loader(moving, 2, frames=4, transforms=[T.ToImage(), T.ToDtype(chosen, scale=True)])))
+    one = [T.ToImage(), T.ToDtype({"Video": torch.float32, "others": torch.float32}, scale=True)]
+    assert next(iter(stoker.Loader(moving, 2, frames=4, transforms=one)))[0].dtype == torch.float32
+
+
 def test_random_places_follow_the_seed(moving):
     def places(epochs=1, threads=1, **arguments):
         loader = stoker.Loader(moving, 2, shuffle=True, seed=4, frames=4, stride=2, dtype=torch.uint8, num_threads=threads, **arguments)

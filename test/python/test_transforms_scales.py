@@ -236,12 +236,12 @@ class Boxed(torch.utils.data.Dataset):
         self.transform = transform
 
     def __len__(self):
-        return 4
+        return len(self.images)
 
     def __getitem__(self, k):
         sample = {
             "image": tv_tensors.Image(torch.from_numpy(self.images[k])),
-            "mask": tv_tensors.Mask(torch.from_numpy(self.masks[k])),
+            "mask": tv_tensors.Mask(torch.as_tensor(self.masks[k])),
             "boxes": tv_tensors.BoundingBoxes(torch.tensor([[1.0, 2, 5, 6]]), format="XYXY", canvas_size=(8, 9)),
         }
         return sample if self.transform is None else self.transform(sample)
@@ -301,6 +301,55 @@ def test_types_of_images_are_those_of_torchvision(folder, first, chosen):
     for loader in (Loader(data, 3), stoker.DataLoader(data, 3, num_workers=1)):
         made = next(iter(loader))[0]
         assert made.dtype == wanted.dtype and torch.allclose(made.double(), wanted.double(), atol=1e-6), loader
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted", "fits"),
+    [
+        (torch.int64, torch.uint8, False),
+        (torch.uint8, torch.int8, False),
+        (torch.int64, torch.int32, False),
+        (torch.int32, torch.int64, True),
+        (torch.uint8, torch.int16, True),
+        (torch.bool, torch.uint8, True),
+        (torch.int64, torch.float32, True),
+    ],
+    ids=str,
+)
+def test_types_of_masks_hold_all_values(given, wanted, fits):
+    """torchvision keeps the lowest bits of values that a type cannot hold: the label -1 becomes 255, for example."""
+    mask = torch.arange(72).reshape(8, 9).to(given)
+    data = Boxed()
+    data.images, data.masks = np.zeros((2, 3, 8, 9), np.uint8), [mask] * 2
+    chain = [v2.ToImage(), v2.ToDtype({tv_tensors.Mask: wanted, "others": None})]
+    if fits:
+        made = next(iter(Loader(data, 2, transforms=chain, fields=("image", "mask", "boxes")))).mask
+        assert made[0].dtype == wanted and torch.equal(made[0], v2.Compose(chain)(data[0])["mask"])
+    else:
+        with pytest.raises(InvalidArgumentError, match=r"cannot hold all values of .* convert masks in the Dataset"):
+            next(iter(Loader(data, 2, transforms=chain, fields=("image", "mask", "boxes"))))
+
+
+@pytest.mark.parametrize("scale", [False, True])
+def test_images_that_to_dtype_leaves_as_they_are_need_a_type(scale):
+    chain = [v2.RandomHorizontalFlip(1.0), v2.ToDtype({tv_tensors.Mask: torch.int64, "others": None}, scale=scale)]
+    with pytest.raises(InvalidArgumentError, match=r"put ToImage\(\) before it"):
+        next(iter(Loader(Boxed(), 1, transforms=chain, fields=("image", "mask", "boxes"))))
+
+
+def test_to_pure_tensor_makes_images_plain_tensors(folder):
+    """torchvision then takes the entry of ToDtype for torch.Tensor, and calls no function for tv_tensors.Image."""
+    pure = [v2.ToImage(), v2.ToPureTensor()]
+    for chosen in ({tv_tensors.Image: torch.float32, "others": None}, {tv_tensors.Image: None, "others": torch.float32}):
+        data = datasets.ImageFolder(folder, v2.Compose([*pure, v2.ToDtype(chosen, scale=True)]))
+        wanted = torch.stack([data[k][0] for k in range(3)])
+        for loader in (Loader(data, 3), stoker.DataLoader(data, 3, num_workers=1)):
+            made = next(iter(loader))[0]
+            assert made.dtype == wanted.dtype and torch.allclose(made.double(), wanted.double(), atol=1e-6), loader
+    with pytest.raises(InvalidArgumentError, match=r"does not call this one for an image, which is a torch\.Tensor: leave out the Lambda"):
+        Loader(folder, 3, transforms=[*pure, v2.Lambda(torch.neg, tv_tensors.Image)])
+    with pytest.raises(InvalidArgumentError, match=r"if the data set gives tensors, put ToImage\(\) before it"):
+        Loader(folder, 3, transforms=[v2.Lambda(torch.neg, tv_tensors.Image)])
 
 
 def test_to_dtype_takes_names_of_kinds():

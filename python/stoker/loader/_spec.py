@@ -10,7 +10,7 @@ from typing import Any
 from stoker import fn, types
 from stoker._ranks import Shard
 from stoker.data_node import DataNode
-from stoker.errors import UnsupportedError
+from stoker.errors import InvalidArgumentError, UnsupportedError
 from stoker.loader import _fields
 from stoker.loader._kinds import Kind
 from stoker.loader.lower import Followers, Image, Recipe
@@ -119,6 +119,9 @@ class Spec:
                 raise UnsupportedError(
                     "Loader: masks, boxes, points and further images do not follow clips of videos: name their kind None"
                 )
+            for view in self.views:
+                if view.images_only is not None:
+                    raise InvalidArgumentError(f"{view.images_only!r}: for clips of videos, give one type in place of a dict")
             made: Image = self.video.image(self, data)
             return made
         if self.sound is not None:

@@ -61,6 +61,7 @@ class Recipe:
     tv_image: bool = False  # whether the tail gets images of tv_tensors instead of plain tensors
     half: bool = False  # whether the tail gets bfloat16, for which NumPy has no type
     dtypes: dict[str, types.DALIDataType] = field(default_factory=dict)  # the type to which a kind of field is converted, such as "Mask"
+    images_only: T.Transform | None = None  # a transform that torchvision applies otherwise to clips of videos
     views: _views.Views | None = None  # the user's function that makes several tensors of the image after `steps`
 
     @classmethod
@@ -70,8 +71,14 @@ class Recipe:
         parts = Parts(floats)
         tensors = False
         views: _views.Views | None = None
-        rules = [rule for rule in map(rule_of, transforms) if not rule.does_nothing]
+        rules = [rule for rule in map(rule_of, transforms) if not rule.does_nothing or isinstance(rule.t, T.ToPureTensor)]
+        while rules and rules[-1].does_nothing:
+            rules.pop()
         for k, rule in enumerate(rules, 1):
+            if rule.does_nothing:
+                if not parts.tail:
+                    rule.add_to(parts)
+                continue
             rule.stand_after(parts)
             if k == len(rules) and parts.unchanged and (views := rule.views(dtype)) is not None:
                 break
@@ -85,6 +92,10 @@ class Recipe:
                     _notice_other_tensors(rule.t)
             rule.add_to(parts)
         normalize, erasings = parts.normalize, parts.erasings
+        if parts.leaves is not None and parts.dtype is None and dtype is None and not floats:
+            raise InvalidArgumentError(
+                f"{parts.leaves!r} leaves images as they are, and a Loader makes them floats by default: put ToImage() before it, or give dtype="
+            )
         wanted = dtype if dtype is not None else parts.dtype if parts.dtype is not None else types.FLOAT
         name = types.dtype_name(wanted)
         if wanted in WIDE and not floats:
@@ -100,6 +111,7 @@ class Recipe:
             raise InvalidArgumentError(f"{erasings[0]!r} draws numbers around zero: they cannot be {name}")
         mean, std = (normalize.mean, normalize.std) if normalize is not None else (None, None)
         recipe = cls(parts.steps, mean, std, types.DALIDataType(wanted), parts.unit, channels_last, erasings, [], dtypes=parts.dtypes)
+        recipe.images_only = parts.images_only
         if views is not None:
             recipe.views, recipe.dtype, recipe.after_tail = views, types.UINT8, dtype
             return recipe

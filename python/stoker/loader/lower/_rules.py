@@ -123,6 +123,8 @@ class Parts:
         self.image_kind = "PIL"
         self.dtypes: dict[str, types.DALIDataType] = {}  # the type that the transforms so far have set for a kind of field, such as "Mask"
         self.unit = True  # whether floats are on the scale 0..1; else 0..255
+        self.leaves: T.Transform | None = None  # a transform that sets types, and leaves that of images as it is
+        self.images_only: T.Transform | None = None  # a transform that torchvision applies otherwise to clips of videos
 
     @property
     def finished(self) -> bool:

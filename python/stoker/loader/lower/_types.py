@@ -26,7 +26,10 @@ class _ToDtype(Rule):
         t = self.t
         parts.dtypes |= {kind: to for kind in (MASK, BOXES, POINTS) if (to := T.dtype_for(t.dtype, kind)) is not None}
         dtype = T.dtype_for(t.dtype, "Tensor" if parts.image_kind == "Tensor" else "Image")
+        if T.dtype_for(t.dtype, "Video") != dtype:
+            parts.images_only = t
         if dtype is None:
+            parts.leaves = t
             return
         from_float = parts.dtype in FLOATS
         if dtype not in (*FLOATS, types.UINT8):
@@ -36,6 +39,16 @@ class _ToDtype(Rule):
         if not from_float:
             parts.unit = t.scale or dtype == types.UINT8
         parts.dtype = types.DALIDataType(dtype)
+
+
+@rule_for(T.ToPureTensor, takes_floats=True, takes_clips=True, keeps_places=True, does_nothing=True)
+class _ToPureTensor(Rule):
+    def lowered(self, image: Image, gate: Gate) -> Image:
+        return image
+
+    def add_to(self, parts: Parts) -> None:
+        if parts.image_kind == "Image":
+            parts.image_kind = "Tensor"
 
 
 @rule_for(T.ToTensor, gives_tensor=True)
@@ -98,9 +111,10 @@ class _Lambda(Rule):
         kind = {"PIL": pil.Image, "Image": tv_tensors.Image, "Tensor": torch.Tensor}[parts.image_kind]
         if not issubclass(kind, classes):
             wanted, found = ", ".join(map(_full_name, classes)), _full_name(kind)
+            tensors = " (if the data set gives tensors, put ToImage() before it)" if parts.image_kind == "PIL" else ""
             raise InvalidArgumentError(
                 f"Lambda({name_of(self.t.lambd)}, {wanted}): a Loader calls functions only for images, and at this place, torchvision does not call this one for "
-                f"an image, which is a {found}: leave out the Lambda or its types, or do its work in the Dataset"
+                f"an image, which is a {found}{tensors}: leave out the Lambda or its types, or do its work in the Dataset"
             )
 
     def add_to(self, parts: Parts) -> None:

@@ -560,7 +560,7 @@ class DatasetSource(Source):
         for k in (k for k, kind in enumerate(kinds, 1) if kind.name == MASK):
             dtype = example[k].dtype
             _check_fills(getattr(dtype, "name", str(dtype).removeprefix("torch.")), spec)
-            self._convert_mask(moving[k], spec)
+            self._convert_mask(moving[k], spec, getattr(dtype, "name", str(dtype).removeprefix("torch.")))
         padded = {k: spec.padded(field.node, field.kind) for k, field in moving.items()}
         moved = {k: fn.squeeze(node, axes=[0]) if k in flat else node for k, node in padded.items()}
         # Targets that Python converts after the pipeline, those in `finish`, stay in host memory.
@@ -576,11 +576,21 @@ class DatasetSource(Source):
         return [finished, *targets, followers.numbers()]
 
     @staticmethod
-    def _convert_mask(field: Field, spec: Spec) -> None:
-        """Converts a mask to the type that a transform demands (ToDtype). It was moved in its own type, because that has fewer bytes."""
+    def _convert_mask(field: Field, spec: Spec, given: str) -> None:
+        """Converts a mask, whose elements have the type `given`, to the type that a transform demands (ToDtype). It was moved in its own type, because that has
+        fewer bytes. Raises InvalidArgumentError if the type cannot hold all values: torchvision would keep only their lowest bits."""
         dtype = spec.views[0].dtypes.get(MASK)
-        if dtype is not None:
-            field.node = fn.cast(field.node, dtype=dtype)
+        if dtype is None:
+            return
+        import numpy as np
+
+        wanted = types.dtype_name(dtype)
+        if not wanted.startswith(("float", "bfloat")) and not np.can_cast(given, wanted):
+            raise InvalidArgumentError(
+                f"ToDtype converts {MASK} to {wanted}, which cannot hold all values of {given}, the type that the dataset gives: convert masks in the Dataset, "
+                f"or give None for {MASK} and convert them on the batch"
+            )
+        field.node = fn.cast(field.node, dtype=dtype)
 
     def _field(self, node: DataNode, kind: Kind, example: Any, k: int, spec: Spec) -> Field:
         """Makes the Field of a part that is a mask, a further image or a map of floats. Images and maps become HWC. k: the part's index in the sample. Raises
