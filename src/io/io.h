@@ -45,7 +45,7 @@ struct stk_read_version {
 	bool etag;    /* true if `tag` is the hash of an ETag, which may be compared with the ETag of a listing */
 };
 
-/* What a request does if the object, which may be a local file, has another version than the caller expects. */
+/* Says how a request treats an object, which may be a local file, whose version differs from the one that the caller expects. */
 enum stk_pin {
 	STK_PIN_NONE,  /* reads it */
 	STK_PIN_INDEX, /* fails: offsets of an index, which other requests use too, are invalid */
