@@ -69,7 +69,8 @@ STK_API STK_MUST_USE enum stk_status stk_batch_wrap(const struct stk_tensor *sam
 /* Protects the consumer's work on a stream, for outputs on a GPU: work that was submitted before the batch's last reference is released
  * will end before the batch's memory is written again. The stream is a CUstream; as in DLPack, 0 and 1 are the legacy default stream and 2
  * is the thread's own. The host does not wait. Call it once for each stream that reads the batch; any thread. It has no effect on batches
- * in host memory. STK_LIMIT: more than 4 streams read the batch; make the others wait for one of these. */
+ * in host memory. The stream must belong to the primary context of the batch's GPU, and must not be destroyed before the batch's last
+ * reference is released. STK_LIMIT: more than 4 streams read the batch; make the others wait for one of these. */
 STK_API STK_MUST_USE enum stk_status stk_batch_use_stream(struct stk_batch *batch, uint64_t stream, struct stk_error *err);
 /* Like stk_batch_use_stream, for one output: for callers that have a reference only to that output. STK_INVALID: no such output. */
 STK_API STK_MUST_USE enum stk_status stk_batch_use_stream_output(
