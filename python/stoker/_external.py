@@ -81,10 +81,10 @@ def external_source(
     source: a callable, an iterable, a generator or a generator function. With batch=True, the default, it returns a batch each time: a list of samples, or
     one array with the samples along its first axis. With batch=False it returns one sample each time. A callable takes no argument, or one: the number of the
     batch, with batch_info=True a types.BatchInfo, with batch=False a types.SampleInfo. It raises StopIteration to end an epoch. If an epoch of single samples
-    ends inside a batch, that batch is left out. Without a source, pass batches by Pipeline.feed_input or run(name=data). A batch may have fewer samples than
-    the batch size. In a pipeline with a reader, the reader determines the epochs. The source must then not end before the reader, and must return as many
-    samples as the reader has in a batch. With tail="keep" the reader's last batch may be short; with batch=False the source is then called only for the
-    samples in it.
+    ends inside a batch, that batch is left out. Without a source, pass batches by Pipeline.feed_input or run(name=data). If a run gives no batch because another
+    source has ended the epoch, the next run gets the data that was fed. A batch may have fewer samples than the batch size. In a pipeline with a reader, the
+    reader determines the epochs. The source must then not end before the reader, and must return as many samples as the reader has in a batch. With
+    tail="keep" the reader's last batch may be short; with batch=False the source is then called only for the samples in it.
 
     num_outputs: None for one output, which is the source's value; otherwise the source returns a tuple with this number of values.
     cycle: for iterables. True or "quiet": the source starts again when it ends, without ending the epoch. "raise": its end is the end of the epoch, and it

@@ -53,6 +53,9 @@ class Session:
         self._kept: list[KeptErrors] = [s.source for s in sources]
         self._sources = [s.source for s in sources if isinstance(s.source, Source)]
         self._fed = [(s.name, s.source) for s in sources if isinstance(s.source, FedSource) and not s.source.unused]
+        for _, fed in self._fed:
+            # If there is a reader, a source that ends inside an epoch makes a batch fail. Data of batches that fail is not used again.
+            fed.others = [] if core.readers() else [s for s in self._sources if not isinstance(s, FedSource)]
         self._timeout = -1.0 if timeout is None else timeout
         self._earlier = 0  # number of batches in the epochs that have ended
         self._epoch = 0  # epoch of the last batch

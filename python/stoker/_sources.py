@@ -75,6 +75,7 @@ class Source(KeptErrors):
         self.by_sample = by_sample  # whether the source returns one sample at a time
         self.stream = stream  # the CUDA stream on which the user's GPU data is computed
         self.ends: deque[int] = deque(maxlen=64)  # numbers of the epochs that this source ended, at most the last 64
+        self.ended_at: tuple[int, int] | None = None  # (epoch, number) of the batch at which this source last ended an epoch
         self.handle = _core.Source(self.pull, self.reset, layouts, False, self.seek, self.shard, self.short_is_last)
 
     def pull(self, epoch: int, batch: int, _index: int, count: int, position: int, _inputs: Any = ()) -> Pulled:
@@ -88,7 +89,7 @@ class Source(KeptErrors):
             self.handle.on_gpu = bytes(isinstance(items, GpuSamples) for items in lists)
             return [items.samples if isinstance(items, GpuSamples) else items for items in lists]
         except StopIteration:
-            self.ends.append(epoch)
+            self._end(epoch, batch)
             return None
         except Exception as e:
             e.add_note(f"in the source of {self.title}, for sample {position} of epoch {self.first_epoch + epoch} (batch {batch})")
@@ -115,7 +116,7 @@ class Source(KeptErrors):
                     wait_for(self.stream, part)
                     items.append(with_dtype(as_buffer(part, self.copy), dtype))
             except StopIteration:
-                self.ends.append(epoch)
+                self._end(epoch, batch)
                 return None
             except Exception as e:
                 e.add_note(f"in the source of {self.title}, for sample {position + i} of epoch {self.first_epoch + epoch} (batch {batch})")
@@ -153,6 +154,10 @@ class Source(KeptErrors):
 
     def reset(self, epoch: int) -> None:
         """Begins an epoch. Does nothing here; a subclass may override it."""
+
+    def _end(self, epoch: int, batch: int) -> None:
+        self.ends.append(epoch)
+        self.ended_at = epoch, batch
 
     def ended_in(self, epoch: int) -> bool:
         return epoch in self.ends
@@ -317,6 +322,9 @@ class IterableSource(Source):
             self.iterator = None
 
 
+FedBatch = tuple[list[Any], tuple[str, ...]]  # for each output, its samples and their layout
+
+
 class FedSource(Source):
     """A source of the batches that the user passes to feed_input. After a restore, the user has to feed the batches that follow the saved position."""
 
@@ -326,8 +334,10 @@ class FedSource(Source):
     def __init__(self, repeat_last: bool = False, blocking: bool = False, **kwargs: Any) -> None:
         self.repeat_last = repeat_last
         self.blocking = blocking  # whether a run waits for data that another thread feeds
-        self.last: tuple[list[Any], tuple[str, ...]] | None = None
-        self.queue: deque[tuple[list[Any], tuple[str, ...]]] = deque()
+        self.last: FedBatch | None = None
+        self.queue: deque[FedBatch] = deque()
+        self.others: list[Source] = []  # sources of the same pipeline that may end an epoch
+        self._taken: tuple[tuple[int, int], FedBatch] | None = None  # (epoch, number) and data of the last batch, if there are `others`
         self.ready = threading.Condition()
         self.fed = 0
         self.closed = False
@@ -359,7 +369,7 @@ class FedSource(Source):
             raise InvalidArgumentError(f"feed_input: the layout is {layout!r}, but the external_source declares {declared!r}")
         return layout or declared or layout_of(data)
 
-    def _put(self, batch: tuple[list[Any], tuple[str, ...]]) -> None:
+    def _put(self, batch: FedBatch) -> None:
         if self.unused:
             return
         with self.ready:
@@ -380,8 +390,19 @@ class FedSource(Source):
             self.ready.wait_for(lambda: self.queue or self.closed)
             if not self.queue:
                 raise StopIteration
-            samples, self.handle.layouts = self.queue.popleft()
+            fed = self.queue.popleft()
+            self._taken = ((epoch, batch), fed) if self.others else None
+            samples, self.handle.layouts = fed
             return samples
+
+    def reset(self, epoch: int) -> None:
+        """Returns the last batch to the queue if another source ended the epoch at this batch: the pipeline did not deliver it. As in DALI, it is the first of
+        the next epoch."""
+        super().reset(epoch)
+        taken, self._taken = self._taken, None
+        if taken is not None and any(other.ended_at == taken[0] for other in self.others):
+            with self.ready:
+                self.queue.appendleft(taken[1])
 
     def _take_layouts(self, given: Any) -> None:
         """Does nothing: take() has set the layouts."""
@@ -394,6 +415,7 @@ class FedSource(Source):
     def close(self) -> None:
         with self.ready:
             self.closed = True
+            self._taken = None
             self.ready.notify_all()
 
 

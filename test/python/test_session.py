@@ -119,3 +119,34 @@ def test_a_fed_batch_that_failed_is_used_up():
             pipe.run()
         with pytest.raises(NoDataError):
             pipe.run()
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+@pytest.mark.parametrize("fed_first", [True, False])
+@pytest.mark.parametrize("reset", ["at the end", "after the last batch"])
+def test_a_batch_that_was_fed_when_another_source_ended_is_the_next(depth, fed_first, reset):
+    @pipeline_def(batch_size=1, num_threads=1, device_id=None, prefetch_queue_depth=depth)
+    def define():
+        makes = [
+            lambda: fn.external_source(name="fed"),
+            lambda: fn.external_source([[np.int32([10])], [np.int32([11])]], cycle="raise"),
+        ]
+        made = [make() for make in (makes if fed_first else makes[::-1])]
+        return tuple(made if fed_first else made[::-1])
+
+    def run():
+        return [output.as_array().item() for output in pipe.run()]
+
+    pipe = define()
+    for k in range(6):
+        pipe.feed_input("fed", [np.int32([k])])
+        if reset == "at the end" and k in {2, 4}:
+            with pytest.raises(StopIteration):
+                run()
+            pipe.reset()
+        assert run() == [k, 10 + k % 2]
+        if reset == "after the last batch" and k % 2:
+            pipe.reset()
+        elif k % 2 == 0:
+            with pytest.raises(NoDataError):
+                run()

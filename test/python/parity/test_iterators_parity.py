@@ -132,3 +132,39 @@ def test_a_loop_that_stops_at_the_last_batch_of_a_source(by: str, auto_reset: bo
                 loader.reset()
         found.append(loops)
     assert found[1] == found[0]
+
+
+@pytest.mark.parametrize("stops", (True, False))
+@pytest.mark.parametrize("fed_first", (True, False))
+def test_a_batch_that_was_fed_when_another_source_ended(fed_first: bool, stops: bool) -> None:
+    """That batch begins the next epoch, whether the loop stops at the last batch or runs to the end."""
+    found = []
+    for lib in libraries():
+
+        class Fed(lib.Pipeline):  # type: ignore[misc, name-defined]
+            count = 0
+
+            def iter_setup(self) -> None:
+                self.feed_input("fed", [np.array([self.count], np.int32)])
+                self.count += 1
+
+        torch_side = importlib.import_module(f"{lib.package}.plugin.pytorch")
+        pipe = Fed(batch_size=1, num_threads=1, device_id=None, prefetch_queue_depth=1)
+        with pipe:
+            makes = {
+                "fed": lambda lib=lib: lib.fn.external_source(name="fed"),
+                "own": lambda lib=lib: lib.fn.external_source([[np.array([i], np.int32)] for i in range(2)], cycle="raise"),
+            }
+            names = list(makes) if fed_first else list(makes)[::-1]
+            pipe.set_outputs(*(makes[name]() for name in names))
+        loader, loops = torch_side.DALIGenericIterator(pipe, names), []
+        for _ in range(4):
+            loop: list[Any] = []
+            for (one,) in loader:
+                loop.append([one["fed"].item(), one["own"].item()])
+                if stops and len(loop) == 2:
+                    break
+            loops.append(loop)
+            loader.reset()
+        found.append(loops)
+    assert found[1] == found[0] == [[[2 * e, 0], [2 * e + 1, 1]] for e in range(4)]
