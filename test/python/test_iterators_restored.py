@@ -253,6 +253,22 @@ def test_a_state_after_an_epochs_last_batch_and_reset(source, how):
     assert [epoch(restored), epoch(restored)] == ([[], whole] if how == "none" and source == "by batch" else [whole, whole])
 
 
+def test_a_pipelines_state_after_reset_is_of_no_iterator():
+    def by_batch(k):
+        if k == 3:
+            raise StopIteration
+        return np.int32([[k]])
+
+    pipe = sourced(by_batch, batch_size=1)
+    pipe.run()
+    pipe.run()
+    pipe.reset()
+    state = pipe.checkpoint()
+    assert json.loads(state)["iterator"] == {"reset": True}
+    with pytest.raises(InvalidArgumentError, match="saved in mid-epoch without an iterator that has a size"):
+        DALIGenericIterator(sourced(by_batch, batch_size=1, checkpoint=state), ["x"], size=3)
+
+
 def test_contiguous_shards_continue_unchanged(files):
     def make(batch, shards, state=None):
         pipe = labelled([str(files[0])] * 20, batch_size=batch, num_shards=shards, checkpoint=state)

@@ -223,7 +223,7 @@ class EpochIterator:
     def _restored_samples(self, state: dict[str, Any]) -> int:
         """Returns the number of samples in the current epoch that were taken before the state was saved. Used only if `size` was given."""
         kept = state.get("iterator")
-        if isinstance(kept, dict) and kept.keys() == {"orders"}:  # the pipeline saved its state without an iterator
+        if isinstance(kept, dict) and kept.keys() <= {"orders", "reset"}:  # the pipeline saved its state without an iterator
             kept = None
         if kept is None and state["consumed"] == 0:
             return 0
