@@ -323,6 +323,41 @@ def test_an_epoch_that_only_its_source_ends_continues_with_a_warning(how):
         next(iterator)  # the reset was ignored, so the epoch ends
 
 
+@pytest.mark.parametrize("how", ["reset", "for", "both"])
+def test_a_step_whose_warning_is_an_error_comes_next(how):
+    iterator = DALIGenericIterator(counted(8), ["label"])
+    assert next(iterator)[0]["label"].flatten().tolist() == [1, 2]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        if how != "for":
+            iterator.reset()
+        if how != "reset":
+            iter(iterator)
+        with pytest.raises(UserWarning, match="continues where it was" if how == "for" else "reset.* is ignored"):
+            next(iterator)
+        with pytest.raises(StateError, match="not returned yet"):
+            iterator.checkpoints()
+        assert [step[0]["label"].flatten().tolist() for step in (next(iterator), next(iterator))] == [[3, 4], [5, 6]]
+    assert iterator.checkpoints()
+    assert next(iterator)[0]["label"].flatten().tolist() == [7, 8]
+
+
+def test_another_reset_after_such_a_step_warns_at_once():
+    """The step may be the epoch's last. The reset is ignored, so the end of the epoch comes after it."""
+    iterator = DALIGenericIterator(counted(4), ["label"])
+    next(iterator)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        iterator.reset()
+        with pytest.raises(UserWarning, match=r"reset.* is ignored"):
+            next(iterator)
+        with pytest.raises(UserWarning, match=r"reset.* is ignored"):
+            iterator.reset()
+        assert next(iterator)[0]["label"].flatten().tolist() == [3, 4]
+        with pytest.raises(StopIteration):
+            next(iterator)
+
+
 @pytest.mark.parametrize("taken", [1, 2, 3])
 def test_reset_of_a_pipeline(taken):
     """After the last batch of an epoch, reset() begins the next one, as in DALI with a prefetch_queue_depth of 2. Before it, the epoch continues."""
@@ -417,7 +452,7 @@ def test_a_pipeline_that_waits_for_its_batch_loses_none(late):
     for _ in range(2):
         with pytest.raises(StalledError):
             next(iterator)
-        with pytest.raises(StateError, match="only some of the iterator's pipelines"):
+        with pytest.raises(StateError, match="not returned yet"):
             iterator.checkpoints()
     event.set()
     rest = [step for step in outcomes(iterator) if step != "StalledError"]  # a slow machine may need longer than the timeout

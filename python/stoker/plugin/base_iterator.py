@@ -126,7 +126,7 @@ class EpochIterator:
         self._counted_out = False  # whether the last epoch ended after `size` samples, so that a source may yet report its end
         # The batches of the pipelines in the step that is being taken or was taken last. None: the pipeline's epoch has ended.
         self._given_by: dict[int, _core.Batch | _FailedBatch | None] = {}
-        self._all_gave = True  # whether that step was taken from all pipelines
+        self._all_gave = True  # whether the next step is taken from all pipelines; otherwise only from those that are not in _given_by
         self._unanswered: list[str] = []  # warnings of calls since the last step, to be given if the epoch turns out to have another batch
         self._ends = 0  # number of epochs whose end the sources had reported before those calls
         self._before: tuple[Any, ...] = ()  # the _position() before the step that was taken last
@@ -245,14 +245,14 @@ class EpochIterator:
 
     def _extra_state(self, session: Session, state: dict[str, Any]) -> dict[str, Any]:
         """Returns the entries that a saved state of a pipeline needs for this iterator: with `size`, the position in the iterator's epoch; else {}. After the
-        last batch of an epoch, the position is the beginning of the next epoch. Raises StateError if a step was taken early, or from some pipelines only."""
+        last batch of an epoch, the position is the beginning of the next epoch. Raises StateError if batches were taken that no step has returned yet."""
         if self._kept is not None:
             raise StateError(
                 "reset() was called before the end of the epoch and has taken the next batch early: get that batch first, then save the state"
             )
-        if not self._all_gave and self._given_by:
+        if self._gives_late():
             raise StateError(
-                "only some of the iterator's pipelines have given their batch of the next step: get that step first, then save the state"
+                "the iterator has taken batches of its next step, which it has not returned yet: get that step first, then save the state"
             )
         if self._samples < 0:
             return {}
@@ -262,6 +262,10 @@ class EpochIterator:
         elif (self._ended and not self._counted_out) or (session.source_ended(state) and (steps or not self._counted_out)):
             samples = steps = 0
         return {"iterator": {"samples": samples, "steps": steps}}
+
+    def _gives_late(self) -> bool:
+        """Returns whether batches of a step were taken in a call that raised an error, so that the next call returns them."""
+        return bool(self._given_by) and not self._all_gave
 
     def _carried(self) -> int:
         """Returns how many samples of the last step count for the next epoch; 0 unless the policy is FILL and nothing pads. Used only if `size` is given."""
@@ -444,7 +448,7 @@ class EpochIterator:
     def _go_on_with(self, warning: str) -> None:
         """Warns that the epoch has not ended. If only the sources know that, lets the next step begin the next epoch if the last one was this epoch's last, and
         otherwise warn."""
-        if self._reader is not None or self._samples >= 0:
+        if self._reader is not None or self._samples >= 0 or self._gives_late():
             warnings.warn(warning, stacklevel=3)
             return
         self._ends = self._sessions[0].ends
@@ -453,10 +457,13 @@ class EpochIterator:
             pipe.reset()
 
     def _answer(self) -> None:
-        if self._unanswered and self._sessions[0].ends == self._ends:
-            for warning in dict.fromkeys(self._unanswered):
+        """Gives the warnings of calls since the last step if the epoch continues. If the user has made warnings errors, the next call returns this step."""
+        unanswered, self._unanswered = self._unanswered, []
+        if unanswered and self._sessions[0].ends == self._ends:
+            self._all_gave = False
+            for warning in dict.fromkeys(unanswered):
                 warnings.warn(warning, stacklevel=7)
-        self._unanswered = []
+            self._all_gave = True
 
     def _is_over(self) -> bool:
         """Returns whether the epoch has ended. If the caller stopped at the last batch, before StopIteration, this takes the next step to find out, and stores
