@@ -142,8 +142,8 @@ static enum stk_status look_at_file(const struct planning *g, struct stk_pack_me
 	stk__file_list_path(l, m->file, path, sizeof path);
 	if (stat(path, &st))
 		return stk__fail_errno(g->err, errno, "%s: cannot stat it", path);
-	const uint64_t facts[] = {
-		st.st_dev, st.st_ino, (uint64_t)st.st_size, (uint64_t)stk__file_ns(st.st_mtim), (uint64_t)stk__file_ns(st.st_ctim)};
+	/* not the numbers of the device and of the inode, which may be others after the file system was mounted again */
+	const uint64_t facts[] = {(uint64_t)st.st_size, (uint64_t)stk__file_ns(st.st_mtim), (uint64_t)stk__file_ns(st.st_ctim)};
 	m->size = st.st_size;
 	m->source = stk__hash_bytes(0, facts, sizeof facts);
 	return STK_OK;
