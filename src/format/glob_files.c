@@ -57,7 +57,9 @@ static enum stk_status check_absent(const struct search *s)
 {
 	if (errno == ENOENT || errno == ENOTDIR || errno == ELOOP)
 		return STK_OK;
-	return stk__fail_errno(s->err, errno, "%s: cannot be read, and may hold files that %s matches", *s->path ? s->path : ".", s->glob);
+	return stk__fail_errno(s->err, errno,
+		"%s: cannot be read, and may hold files that %s matches; let the glob leave it out, as in {a,b}/*.tar",
+		*s->path ? s->path : ".", s->glob);
 }
 
 static enum stk_status match(struct search *s, size_t used, const char *rest);
@@ -72,6 +74,12 @@ static enum stk_status take_name(struct search *s, size_t used, const char *name
 	return *rest ? match(s, used + n, rest) : stk__names_add(s->found, s->path, used + n, s->err);
 }
 
+/* Returns whether it is the folder in the root of a file system where fsck puts what it finds, which only root can read. */
+static bool is_of_the_system(const char *name)
+{
+	return strcmp(name, "lost+found") == 0;
+}
+
 static enum stk_status match_entries(struct search *s, size_t used, const char *part, const char *rest)
 {
 	DIR *dir = opendir(used ? s->path : ".");
@@ -80,7 +88,7 @@ static enum stk_status match_entries(struct search *s, size_t used, const char *
 	if (!dir)
 		return check_absent(s);
 	while (!status && (e = stk__next_entry(dir)))
-		if (!fnmatch(part, e->d_name, FNM_PERIOD) && !(*rest && e->d_type == DT_REG))
+		if (!fnmatch(part, e->d_name, FNM_PERIOD) && !(*rest && (e->d_type == DT_REG || is_of_the_system(e->d_name))))
 			status = take_name(s, used, e->d_name, rest);
 	s->path[used] = '\0';
 	if (!status && errno)

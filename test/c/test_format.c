@@ -466,7 +466,10 @@ static void test_folders_that_cannot_be_read(void **state)
 	put("a/1.tar", "x");
 	put("b/2.tar", "x");
 	put("b/c/3.tar", "x");
-	assert_int_equal(chmod(root, 0777) | chmod("b/c", 0777) | chmod("b", 0) | (user ? 0 : seteuid(65534)), 0);
+	put("f/d/4.tar", "x");
+	put("f/lost+found/5.tar", "x");
+	assert_int_equal(chmod(root, 0777) | chmod("b/c", 0777) | chmod("b", 0) | chmod("f", 0777) | chmod("f/d", 0777), 0);
+	assert_int_equal(chmod("f/lost+found", 0) | (user ? 0 : seteuid(65534)), 0);
 	for (size_t i = 0; i < sizeof globs / sizeof *globs; i++) {
 		struct stk_names names;
 		struct stk_error err = {0};
@@ -474,7 +477,12 @@ static void test_folders_that_cannot_be_read(void **state)
 		if (s != STK_IO || strncmp(err.message, "b", 1) || !strstr(err.message, "Permission denied"))
 			fail_msg("%s: %s: \"%s\"", globs[i], stk_status_name(s), err.message);
 	}
-	assert_int_equal(seteuid(user), 0);
+	struct stk_names names;
+	const char *found_in_f = "f/*/*.tar";
+	assert_int_equal(stk__names_expand(NULL, &found_in_f, 1, &names, NULL), STK_OK);
+	assert_int_equal(names.count, 1);
+	stk__names_free(&names);
+	assert_int_equal(seteuid(user) | chmod("f/lost+found", 0700), 0);
 }
 
 /* ---- CIFAR ---- */
