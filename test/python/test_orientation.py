@@ -14,6 +14,7 @@ import stoker
 from PIL import Image, ImageOps
 from stoker import _core
 from stoker.errors import CorruptError
+from stoker.loader.sources import _image_sizes
 from stoker.loader.sources._image_sizes import size_of_file
 from support import png_chunk
 
@@ -164,6 +165,18 @@ def test_sizes_are_those_of_turned_images(tmp_path) -> None:
         assert (tmp_path / name).stat().st_size > 100_000
         assert size_of_file(tmp_path / name, True) == (height, width) == (300, 200)
         assert size_of_file(tmp_path / name, False) == (200, 300)
+
+
+def test_files_whose_sizes_are_in_their_heads_are_not_read_whole(tmp_path, monkeypatch) -> None:
+    random = np.random.default_rng(3)
+    Image.fromarray(random.integers(0, 256, (200, 300, 3), np.uint8)).save(tmp_path / "a.png")
+    Image.fromarray(random.integers(0, 256, (200, 200, 3), np.uint8)).save(tmp_path / "a.webp", lossless=True)
+    monkeypatch.setattr(_image_sizes._files, "read_bytes", lambda path: pytest.fail(f"{path} is read whole"))
+    assert size_of_file(tmp_path / "a.png", True) == (200, 300)
+    assert size_of_file(tmp_path / "a.webp", True) == (200, 200)
+    (tmp_path / "b.png").write_bytes((tmp_path / "a.png").read_bytes()[:-12])
+    with pytest.raises(pytest.fail.Exception, match=r"b\.png is read whole"):
+        size_of_file(tmp_path / "b.png", True)
 
 
 def _check_size(data: bytes) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, BinaryIO
 
 from stoker import _core, _files, fn
 from stoker._progress import counted
@@ -32,14 +32,27 @@ def spread(total: int, most: int) -> list[int]:
     return [k * (total - 1) // max(1, count - 1) for k in range(count)]
 
 
+def _may_be_turned(file: BinaryIO, header: dict[str, Any]) -> bool:
+    """Returns whether bytes of the file after its first 64 KiB may change the size, since they may turn the image. Of a PNG, only the names of its chunks are
+    read: its pixels are most of it."""
+    if header["height"] == header["width"]:
+        return False
+    if header["format"] != "png":
+        return True
+    file.seek(8)
+    while len(chunk := file.read(8)) == 8 and chunk[4:] not in (b"eXIf", b"IEND"):
+        file.seek(int.from_bytes(chunk[:4], "big") + 4, os.SEEK_CUR)
+    return chunk[4:] != b"IEND"
+
+
 def size_of_file(path: Any, oriented: bool) -> Size:
     if _files.is_uri(path):
         raise InvalidArgumentError(f"bucket_by: the sizes of objects in a store are not read before the images: {ADVICE}")
     try:
         with _files.open_binary(path) as f:
             data = f.read(_HEAD)
-        header = _core.image_header(data)
-        whole = len(data) < _HEAD or not (oriented and header["partial"])  # the orientation may be at the end of a file
+            header = _core.image_header(data)
+            whole = len(data) < _HEAD or not (oriented and header["partial"] and _may_be_turned(f, header))
     except (OSError, StokerError):  # the header may be longer; below, an error is raised if the file cannot be read or is not an image
         whole = False
     if not whole:
