@@ -451,7 +451,7 @@ static enum stk_status read_header(const char *path, int64_t *bytes, struct stk_
 	enum stk_status status = read_part(fd, path, HEAD_BYTES, header, err);
 	if (header->partial && *bytes > HEAD_BYTES && *bytes <= MOST_BYTES) {
 		status = read_part(fd, path, (size_t)*bytes, header, err);
-	} else if (header->partial && *bytes > MOST_BYTES) {
+	} else if (status && header->partial && *bytes > MOST_BYTES) {
 		snprintf(err->message, sizeof(err->message), "a part of its header may be at its end, and the file has more than 1 GiB");
 		status = err->code = STK_LIMIT;
 	}
@@ -471,8 +471,12 @@ static int inspect_file(const char *path, bool json)
 	if (json)
 		return EXIT_FINE;
 	print_safe("%s", path);
-	printf(": %s, %d x %d, %d channels of %d bits%s, %" PRId64 " bytes, EXIF orientation %d\n", h.format, h.width, h.height, h.channels,
-		h.bits, h.progressive ? ", progressive" : "", bytes, h.orientation);
+	printf(": %s, %d x %d, %d channels of %d bits%s, %" PRId64 " bytes, EXIF orientation ", h.format, h.width, h.height, h.channels,
+		h.bits, h.progressive ? ", progressive" : "", bytes);
+	if (h.partial)
+		puts("not looked for, because the file has more than 1 GiB");
+	else
+		printf("%d\n", h.orientation);
 	return EXIT_FINE;
 }
 
