@@ -441,7 +441,9 @@ static enum stk_status fail_replaced(struct stk_request *r, struct stk_error *er
 	r->no_retry = true;
 	r->object_fails = true;
 	r->replaced = true;
-	return stk__fail(err, STK_IO, "%.*s: it was replaced again and again while parts of it were read", stk__uri_shown(r->uri), r->uri);
+	return stk__fail(err, STK_IO,
+		"%.*s: it was replaced again and again while parts of it were read, or its servers give different ETags or times of the last change for it",
+		stk__uri_shown(r->uri), r->uri);
 }
 
 /* Refuses an object that has changed since it was indexed, or since an earlier part of it was read: releases its bytes, fills r->error, returns STK_IO. */
