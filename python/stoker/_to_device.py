@@ -194,6 +194,13 @@ def _of_stoker(node: Any) -> tuple[Any, Any] | None:
     return None
 
 
+def _carry_over(node: Any, made: Any) -> None:
+    """Gives a mapping the attributes of the mapping that it replaces, except for the dict with its items."""
+    for name, held in getattr(node, "__dict__", {}).items():
+        if not (isinstance(held, Mapping) and list(held) == list(node) and all(held[key] is node[key] for key in node)):
+            setattr(made, name, held)
+
+
 def _mapping_of(node: Any) -> Callable[[list[Any]], Any]:
     """Returns a function from a list of values to a mapping of the node's type with the node's keys and these values. The function raises
     InvalidArgumentError if it cannot make such a mapping."""
@@ -209,6 +216,7 @@ def _mapping_of(node: Any) -> Callable[[list[Any]], Any]:
                     made[key] = value
             else:  # copy.copy would share a dict inside the mapping, and the copy's new values would also be in the mapping that was given
                 made = kind(zip(keys, values, strict=True))
+                _carry_over(node, made)
                 if list(made) != keys or any(made[key] is not value for key, value in zip(keys, values, strict=True)):
                     raise TypeError("its constructor does not take pairs of keys and values")
         except Exception as e:  # the type is the user's, so its methods may raise anything

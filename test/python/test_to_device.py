@@ -167,6 +167,19 @@ def test_mappings_that_were_given_stay_as_they_were():
         assert tree["a"] is one
 
 
+def test_mappings_keep_their_other_attributes():
+    class Sample(Inside):
+        def __init__(self, data=(), form="xyxy"):
+            super().__init__(data)
+            self.form, self.units = form, dict.fromkeys(self, "none")
+
+    given = Sample({"boxes": torch.ones(2, 4)}, "cxcywh")
+    given.units, given.later = {"boxes": "pixels"}, 7
+    made = stoker.to_device(given, "meta")
+    assert made["boxes"].is_meta and not given["boxes"].is_meta
+    assert (made.form, made.units, made.later) == ("cxcywh", {"boxes": "pixels"}, 7)
+
+
 def test_tensors_that_cannot_be_packed_are_copied_one_by_one(rng):
     """Sparse, quantized and some empty tensors, and those that require gradients, are not packed; the tensors around them are."""
     from stoker import _to_device
