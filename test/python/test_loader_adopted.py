@@ -597,6 +597,16 @@ def lists_of_transforms():
     yield [T.Resize((8, 8)), Mine(0.0)], on_p(1)
 
 
+def test_attributes_of_the_users_own_are_no_change_of_a_transform():
+    images = np.stack([PICTURE] * 4)
+    for t in (T.RandomInvert(1.0), pytest.importorskip("torchvision.transforms.v2").RandomInvert(1.0)):
+        t.owner = {"invert": [t]}
+        loader = Loader((images, np.arange(4)), 2, transforms=[t])
+        assert len(list(loader)) == 2
+        t.label = "strong"
+        assert len(list(loader)) == 2
+
+
 @pytest.mark.parametrize("sampler", [None, lambda epoch: [3, 1, 2, 0]])
 @pytest.mark.parametrize("argument", ["transforms", "views", "batch_transforms"])
 def test_changes_of_the_transforms_of_a_loader(tree, argument, sampler):

@@ -124,19 +124,32 @@ class _Object:
     __hash__ = None  # type: ignore[assignment]
 
 
+class _Attributes(dict[str, Any]):
+    """The settings of an object by their names. Names that only one of two sides has do not count: users may attach attributes of their own."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Attributes) and all(held == other[name] for name, held in self.items() if name in other)
+
+    __hash__ = None
+
+
 _MOST_COMPARED = 10000  # the most elements of a tensor, such as a LinearTransformation's matrix, whose values are compared
 
 
-def _settings_of(value: Any) -> Any:
+def _settings_of(value: Any, above: tuple[int, ...] = ()) -> Any:
     """Returns a value for a comparison: the result of a later call is equal unless the transform was changed in between. Contains copies of lists and numbers,
     and of the attributes of transforms of stoker, torch, torchaudio and torchvision. Other objects, such as those of users' classes, are compared only by
-    identity, because their Python runs for each sample and follows changes. So are the functions of Lambdas."""
+    identity, because their Python runs for each sample and follows changes. So are the functions of Lambdas, and objects that contain themselves. above:
+    ids of the objects that contain this one."""
     if isinstance(value, Lambda):
         return [type(value), _Object(value.lambd), value.takes, value._classes]
+    if id(value) in above:
+        return _Object(value)
+    above = (*above, id(value))
     if isinstance(value, (list, tuple)):
-        return [type(value), *map(_settings_of, value)]
+        return [type(value), *(_settings_of(held, above) for held in value)]
     if isinstance(value, dict):
-        return [[key, _settings_of(held)] for key, held in value.items()]
+        return [[key, _settings_of(held, above)] for key, held in value.items()]
     if value is None or isinstance(value, (bool, int, float, str, Enum)):
         return repr(value)  # NaN does not equal itself
     if is_array(value) and math.prod(value.shape) <= _MOST_COMPARED:
@@ -146,10 +159,8 @@ def _settings_of(value: Any) -> Any:
         return _Object(value)
     # torch's modules keep the modules inside of them in a private attribute, _modules. `training` is left out, because train() and eval() do not change
     # what torchvision's transforms do.
-    held = {
-        k: v for k, v in vars(value).items() if k in ("_modules", "_buffers", "_parameters") or not (k.startswith("_") or k == "training")
-    }
-    return [type(value), _settings_of(held)]
+    names = (k for k in vars(value) if k in ("_modules", "_buffers", "_parameters") or not (k.startswith("_") or k == "training"))
+    return [type(value), _Attributes((name, _settings_of(vars(value)[name], above)) for name in names)]
 
 
 def ids_of(indices: Iterable[Any]) -> list[int]:
