@@ -312,6 +312,7 @@ def test_types_of_images_are_those_of_torchvision(folder, first, chosen):
         (torch.int32, torch.int64, True),
         (torch.uint8, torch.int16, True),
         (torch.bool, torch.uint8, True),
+        (torch.int16, torch.bool, True),
         (torch.int64, torch.float32, True),
     ],
     ids=str,
@@ -346,10 +347,23 @@ def test_to_pure_tensor_makes_images_plain_tensors(folder):
         for loader in (Loader(data, 3), stoker.DataLoader(data, 3, num_workers=1)):
             made = next(iter(loader))[0]
             assert made.dtype == wanted.dtype and torch.allclose(made.double(), wanted.double(), atol=1e-6), loader
-    with pytest.raises(InvalidArgumentError, match=r"does not call this one for an image, which is a torch\.Tensor: leave out the Lambda"):
-        Loader(folder, 3, transforms=[*pure, v2.Lambda(torch.neg, tv_tensors.Image)])
+    for first in (pure, [v2.ToImage(), v2.Lambda(torch.neg), v2.ToPureTensor()]):
+        with pytest.raises(
+            InvalidArgumentError, match=r"does not call this one for an image, which is a torch\.Tensor: leave out the Lambda"
+        ):
+            Loader(folder, 3, transforms=[*first, v2.Lambda(torch.neg, tv_tensors.Image)])
     with pytest.raises(InvalidArgumentError, match=r"if the data set gives tensors, put ToImage\(\) before it"):
         Loader(folder, 3, transforms=[v2.Lambda(torch.neg, tv_tensors.Image)])
+
+
+def test_types_of_masks_after_to_pure_tensor_do_not_hold():
+    chain = [
+        v2.ToImage(),
+        v2.ToPureTensor(),
+        v2.ToDtype({tv_tensors.Mask: torch.int64, torch.Tensor: torch.float32, "others": None}, scale=True),
+    ]
+    batch = next(iter(Loader(Boxed(), 1, transforms=chain, fields=("image", "mask", "boxes"))))
+    assert batch.image.dtype == torch.float32 and batch.mask[0].dtype == v2.Compose(chain)(Boxed()[0])["mask"].dtype == torch.uint8
 
 
 def test_to_dtype_takes_names_of_kinds():

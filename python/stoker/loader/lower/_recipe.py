@@ -70,20 +70,21 @@ class Recipe:
         InvalidArgumentError for transforms in an order that cannot be compiled, and for a dtype that does not fit."""
         parts = Parts(floats)
         tensors = False
+        kind_in_tail = ""  # what images are in torchvision at the beginning of the tail
         views: _views.Views | None = None
         rules = [rule for rule in map(rule_of, transforms) if not rule.does_nothing or isinstance(rule.t, T.ToPureTensor)]
         while rules and rules[-1].does_nothing:
             rules.pop()
         for k, rule in enumerate(rules, 1):
             if rule.does_nothing:
-                if not parts.tail:
-                    rule.add_to(parts)
+                rule.add_to(parts)
                 continue
             rule.stand_after(parts)
             if k == len(rules) and parts.unchanged and (views := rule.views(dtype)) is not None:
                 break
             tensors |= rule.gives_tensor
             if parts.tail or rule.begins_tail(parts):
+                kind_in_tail = kind_in_tail or parts.image_kind
                 parts.tail.append(rule)
                 continue
             if tensors:
@@ -116,7 +117,7 @@ class Recipe:
             recipe.views, recipe.dtype, recipe.after_tail = views, types.UINT8, dtype
             return recipe
         tail = [rule.tail() for rule in parts.tail]
-        recipe.tv_image = parts.image_kind == "Image" and _tail.asks_kind(tail)
+        recipe.tv_image = kind_in_tail == "Image" and _tail.asks_kind(tail)
         return recipe._with_tail(tail, parts.dtype, dtype)
 
     def _with_tail(self, tail: list[_tail.Tail], declared: types.DALIDataType | None, dtype: types.DALIDataType | None) -> Recipe:

@@ -121,6 +121,7 @@ class Parts:
         self.dtype: types.DALIDataType | None = None  # the type that the transforms so far have set; None: no transform has set a type
         # What images are in torchvision: "PIL", which stands for anything that the data set gives, "Image" of tv_tensors, or a plain "Tensor".
         self.image_kind = "PIL"
+        self.pure = False  # whether masks, boxes and points are plain tensors in torchvision, which transforms do not change
         self.dtypes: dict[str, types.DALIDataType] = {}  # the type that the transforms so far have set for a kind of field, such as "Mask"
         self.unit = True  # whether floats are on the scale 0..1; else 0..255
         self.leaves: T.Transform | None = None  # a transform that sets types, and leaves that of images as it is

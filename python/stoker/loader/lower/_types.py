@@ -24,7 +24,8 @@ class _ToBytes(Rule):
 class _ToDtype(Rule):
     def add_to(self, parts: Parts) -> None:
         t = self.t
-        parts.dtypes |= {kind: to for kind in (MASK, BOXES, POINTS) if (to := T.dtype_for(t.dtype, kind)) is not None}
+        if not parts.pure:
+            parts.dtypes |= {kind: to for kind in (MASK, BOXES, POINTS) if (to := T.dtype_for(t.dtype, kind)) is not None}
         dtype = T.dtype_for(t.dtype, "Tensor" if parts.image_kind == "Tensor" else "Image")
         if T.dtype_for(t.dtype, "Video") != dtype:
             parts.images_only = t
@@ -49,6 +50,7 @@ class _ToPureTensor(Rule):
     def add_to(self, parts: Parts) -> None:
         if parts.image_kind == "Image":
             parts.image_kind = "Tensor"
+        parts.pure = True
 
 
 @rule_for(T.ToTensor, gives_tensor=True)

@@ -585,7 +585,7 @@ class DatasetSource(Source):
         import numpy as np
 
         wanted = types.dtype_name(dtype)
-        if not wanted.startswith(("float", "bfloat")) and not np.can_cast(given, wanted):
+        if not wanted.startswith(("float", "bfloat", "bool")) and not np.can_cast(given, wanted):
             raise InvalidArgumentError(
                 f"ToDtype converts {MASK} to {wanted}, which cannot hold all values of {given}, the type that the dataset gives: convert masks in the Dataset, "
                 f"or give None for {MASK} and convert them on the batch"
