@@ -289,16 +289,25 @@ static enum stk_status check_counts(const struct stk_pipeline *p, const struct s
 	return STK_OK;
 }
 
+/* Requests one batch from all sources. If one fails, still asks the others, so that all are at the same batch afterwards; returns the first error. */
+static enum stk_status pull_all(struct stk_pipeline *p, struct stk_record *r, bool *last, struct stk_error *err)
+{
+	enum stk_status s = STK_OK;
+	for (int32_t c = 0; c < first_level(p)->n_callbacks && s != STK_END; c++) {
+		struct stk_error further = {.sample = -1, .epoch = -1, .offset = -1};
+		const enum stk_status one = pull_batch(p, r, c, s ? &further : err);
+		*last |= one == STK_OK && fed_of(r, c)->last;
+		s = s ? s : one;
+	}
+	return s;
+}
+
 /* Requests one batch from all sources, and passes it to the chains. Returns STK_END if the epoch has ended and there is no batch. *last: set to true if this
  * batch is the epoch's last, which is only known without a reader. */
 static enum stk_status feed_record(struct stk_pipeline *p, struct stk_record *r, bool *last, struct stk_error *err)
 {
 	int32_t n = first_level(p)->n_callbacks;
-	enum stk_status s = STK_OK;
-	for (int32_t c = 0; c < n && s == STK_OK; c++) {
-		s = pull_batch(p, r, c, err);
-		*last |= s == STK_OK && fed_of(r, c)->last;
-	}
+	enum stk_status s = pull_all(p, r, last, err);
 	if (s || (s = check_counts(p, r, err)))
 		return s;
 	int32_t count = fed_of(r, 0)->count;

@@ -680,3 +680,34 @@ def test_each_of_several_outputs_is_fed_by_its_node():
     )  # feeds all outputs of the source at once, through one of them
     both.feed_input(both.first, [np.ones(2, np.uint8)] * 2)
     assert len(both._started()._fed[0][1].queue) == 1
+
+
+@pytest.mark.parametrize("failing_first", [True, False])
+@pytest.mark.parametrize("other", ["fed", "generator"])
+@pytest.mark.parametrize("depth", [1, 3])
+def test_sources_stay_at_the_same_batch_after_one_has_failed(failing_first, other, depth):
+    def failing(k):
+        if k in (1, 2, 5):
+            raise ValueError(f"batch {k}")
+        return [np.array([100 * k], np.int32)]
+
+    def add_other():
+        if other == "fed":
+            return fn.external_source(name="fed")
+        return fn.external_source(source=([np.array([k], np.int32)] for k in range(9)))
+
+    pipe = Pipeline(batch_size=1, num_threads=1, device_id=None, prefetch_queue_depth=depth)
+    with pipe:
+        first = fn.external_source(source=failing) if failing_first else add_other()
+        second = add_other() if failing_first else fn.external_source(source=failing)
+        pipe.set_outputs(*((second, first) if failing_first else (first, second)))
+    pipe.build()
+    found = []
+    for k in range(8):
+        if other == "fed":
+            pipe.feed_input("fed", [np.array([k], np.int32)])
+        try:
+            found.append([int(np.array(t.at(0))[0]) for t in pipe.run()])
+        except ValueError as e:
+            found.append(str(e).split(":")[0].split("\n")[0])
+    assert [f if isinstance(f, list) else None for f in found] == [None if k in (1, 2, 5) else [k, 100 * k] for k in range(8)]
