@@ -379,7 +379,7 @@ void stk__read_count(struct stk_pipeline *p, struct stk_read_request *q)
 	if (q->io.status) {
 		/* A store may be down if it sends errors of any kind, or no objects. A file system that lacks a file works. STK_LIMIT: the file is too large. */
 		const bool local = !q->io.asked_ns,
-			   answered = q->io.status == STK_LIMIT || q->io.replaced || (local && !stk__io_source_failed(q->io.status));
+			   answered = q->io.status == STK_LIMIT || q->io.replaced || (local && q->io.status == STK_NOT_FOUND);
 		f->missing_in_a_row = answered ? 0 : f->missing_in_a_row + 1;
 		return;
 	}

@@ -404,7 +404,8 @@ def test_bad_files_by_policy(tmp_path, files):
 
 @pytest.mark.parametrize("kind", ["loop", "long name", "directory", "forbidden"])
 def test_a_file_that_cannot_be_opened_is_a_bad_sample(files, tmp_path, kind):
-    """One file that cannot be opened is a bad sample; many in a row are a failure of the source."""
+    """One file that cannot be opened is a bad sample. Many in a row are a failure of the source, unless their paths lead to no file: then only max_errors ends
+    the run."""
     bad = tmp_path / "bad.jpg"
     if kind == "loop":
         bad.symlink_to("bad.jpg")
@@ -428,7 +429,7 @@ def test_a_file_that_cannot_be_opened_is_a_bad_sample(files, tmp_path, kind):
     assert [len(skipping.run()[0]) for _ in range(2)] == [3, 4]
     assert {e.uri for e in skipping.bad_samples()} == {str(bad)}
     assert len(listed([*files[:3], bad], on_error="replace", max_errors=10).run()[0]) == 4
-    lost = listed([bad] * 400, on_error="skip", max_errors=1000)
+    lost = listed([bad] * 400, on_error="skip", max_errors=300 if kind in ("loop", "long name") else 1000)
     with pytest.raises(StokerError, match=re.escape(str(tmp_path))):
         for _ in range(100):
             lost.run()
