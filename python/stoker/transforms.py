@@ -108,7 +108,6 @@ __all__ = [
     "TenCrop",
     "ToDtype",
     "ToImage",
-    "ToPureTensor",
     "ToTensor",
     "Transform",
     "TrivialAugmentWide",

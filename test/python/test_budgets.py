@@ -502,7 +502,7 @@ def fetch(uri, offset, length):
     time.sleep(0.02)
     return bytes(8 << 20)
 paths = [(f"{folder}/" if kind == "file" else "store://b/") + f"{i}.bin" for i in range(count)]
-more = {"file": {}, "fetch": {"fetch": fetch}, "cache": {"fetch": fetch, "cache": folder + "/cache"}}[kind]
+more = {"file": {}, "fetch": {"fetch": fetch}, "cache": {"fetch": fetch, "fetch_name": "b", "cache": folder + "/cache"}}[kind]
 before = peak()
 pipe = Pipeline(2, 2, None, storage=stoker.Storage(**more), read_bytes=32 << 20, prefetch_queue_depth=1)
 with pipe:
