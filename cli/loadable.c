@@ -20,7 +20,7 @@ struct search {
 /* Lists `count` classes from `first` on. Returns false and sets s->err if Loader would refuse them. */
 static bool list(struct search *s, int64_t first, int64_t count)
 {
-	const char *globs[MOST_GLOBS];
+	const char *globs[MOST_GLOBS] = {NULL};
 	const struct stk_pipeline_config config = {
 		.size = sizeof(config), .batch_size = 1, .device_id = -1, .max_batches = 1, .storage = s->session->storage};
 	struct stk_arg args[4];

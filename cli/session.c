@@ -257,7 +257,7 @@ static enum stk_status add_reader(struct stk_graph *g, struct session *session, 
 {
 	struct flat_folder flat = {.count = 0};
 	struct stk_arg args[8];
-	const char *globs[MOST_GLOBS];
+	const char *globs[MOST_GLOBS] = {NULL};
 	size_t n = order_args(args, train, augment);
 	if (is_tars(source))
 		return add_tars(g, session, source, train, augment, out, err);
@@ -332,7 +332,7 @@ static enum stk_status build_sound_graph(struct stk_graph *g, const struct sessi
 		"*.wav", "*.wave", "*.bwf", "*.rf64", "*.flac", "*.ogg", "*.oga", "*.opus", "*.mp3", "*.m4a", "*.aac"};
 	struct stk_node sound = {-1, 0}, label;
 	struct stk_arg args[8];
-	const char *globs[MOST_GLOBS];
+	const char *globs[MOST_GLOBS] = {NULL};
 	size_t n = order_args(args, true, false), count = 0;
 	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
 		if (stk_audio_named(all[i]))

@@ -76,7 +76,11 @@ void stk__points_run(const struct stk_job *job)
 		float *to_here = y;
 		if (floats_out)
 			to_here = (float *)(void *)dst;
-		(p->boxes ? map_box_corners : map_some)(p, job->constants, floats_in ? (const float *)(const void *)src : x, to_here, n);
+		const float *from_here = floats_in ? (const float *)(const void *)src : x;
+		if (p->boxes)
+			map_box_corners(p, job->constants, from_here, to_here, n);
+		else
+			map_some(p, job->constants, from_here, to_here, n);
 		if (!floats_out)
 			stk__convert(dst, (enum stk_dtype)job->dst_dtype, to_here, STK_FLOAT, n * p->out);
 	}
