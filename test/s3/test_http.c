@@ -554,6 +554,7 @@ static void test_a_parked_request_gives_up_its_claim(void **state)
 		assert_int_equal(r->size, 100000);
 		assert_int_equal(r->data[99999], byte_at("b/object", 99999));
 		stk__buffer_release(r->buffer);
+		stk__free(r->error);
 	}
 	struct stk_cache_counters counted;
 	do
@@ -603,8 +604,10 @@ static void test_an_awaited_request_does_not_wait_long(void **state)
 		stk__cache_unclaim(&disk, stk__cache_key(uri, 0, r[i].length, r[i].cache.store));
 	gate_wait(&g, 2);
 	assert_int_equal(r[0].status, STK_OK);
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 2; i++) {
 		stk__buffer_release(r[i].buffer);
+		stk__free(r[i].error);
+	}
 	stk__cache_disk_close(&disk);
 	stk__io_destroy(io);
 }
