@@ -39,8 +39,8 @@ size_t image_globs(const char *globs[MOST_GLOBS]);
 void drop_operator(struct stk_error *err);
 
 /* Makes the pipeline of a JSON file, or the standard pipeline of this kind over another source: a folder of classes, of images or of sounds, an index, tars,
- * a prefix of a bucket's keys, one image or, for GRAPH_BYTES, a text file that lists images. Class folders are read by Loader's rules. On an error, prints it and returns false. Call close_session in
- * either case. */
+ * a prefix of a bucket's keys, one image or, for GRAPH_BYTES, a text file that lists images. Class folders are read by Loader's rules. On an error, prints it
+ * and returns false. Call close_session in either case. */
 bool open_session(struct session *session, const char *command, const char *source, enum graph_kind kind, const struct settings *s);
 void close_session(struct session *session);
 

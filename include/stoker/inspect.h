@@ -25,8 +25,8 @@ struct stk_image_header {
 };
 
 /* Fills *out from the first bytes of a file. If that fails, only out->partial is set: it is true if the error may come from bytes that are missing, as of a
- * TIFF, whose directory may be at its end. If it is true, call this again with the whole file. STK_CORRUPT: not an image, or a damaged header. STK_UNSUPPORTED: an image that Stoker does not
- * decode. STK_LIMIT: the image is larger than the limits allow. */
+ * TIFF, whose directory may be at its end. If it is true, call this again with the whole file. STK_CORRUPT: not an image, or a damaged
+ * header. STK_UNSUPPORTED: an image that Stoker does not decode. STK_LIMIT: the image is larger than the limits allow. */
 STK_API STK_MUST_USE enum stk_status stk_image_inspect(const void *data, size_t bytes, struct stk_image_header *out, struct stk_error *err);
 
 /* Returns whether a file's name has an ending of an image format that this build decodes ("a.jpg", "b.TIF"), in upper or lower case. */

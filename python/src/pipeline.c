@@ -377,7 +377,8 @@ static PyGetSetDef pipeline_getset[] = {
 	{"held", CORE_LOCKED(pipeline_held), CORE_LOCKED(pipeline_set_held),
 		"The Batch that put_back() returns to the pipeline; None: none.", NULL},
 	{"failed", CORE_LOCKED(pipeline_failed), NULL,
-		"(epoch, planned, is_last) of the batch whose error the last next() raised; None: it raised none of a batch.", NULL},
+		"(epoch, planned, is_last) of the batch whose error the last next() raised; None: it did not raise the error of a batch.",
+		NULL},
 	{NULL, NULL, NULL, NULL, NULL},
 };
 

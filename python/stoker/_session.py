@@ -31,7 +31,7 @@ class Session:
     """Delivers batches to Pipeline.run, the iterators and Loader.
 
     step: number of batches taken in this epoch, since it began or was restored, including those that failed. last: True after the epoch's last batch, until the
-    end of the epoch was reported. failed: the batch whose error the last call of take() raised; None: it raised none of a batch. ends: number of ends of epochs
+    end of the epoch was reported. failed: the batch whose error the last call of take() raised; None: it raised no such error. ends: number of ends of epochs
     that sources or `before` have reported. before: a function that take() calls before each batch; if it raises StopIteration, the epoch ends. check: a
     function that is called with the first batch. holds: whether `core.held` keeps each batch until its taker sets it to None, so that put_back() can return
     the batch to the pipeline. extra_state: an iterator's method that returns entries for save() to add to the pipeline's state. restored: the state from which

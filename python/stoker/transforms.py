@@ -389,9 +389,8 @@ class ToDtype(Transform):
     _is_never_grouped = True
 
     def __init__(self, dtype: Any, scale: bool = False) -> None:
-        given = dtype.items() if isinstance(dtype, dict) else ()
         self.dtype: Any = (
-            {str(getattr(kind, "__name__", kind)): None if to is None else types.to_dtype(to) for kind, to in given}
+            {str(getattr(kind, "__name__", kind)): None if to is None else types.to_dtype(to) for kind, to in dtype.items()}
             if isinstance(dtype, dict)
             else types.to_dtype(dtype)
         )

@@ -128,11 +128,7 @@ static void end_gpu(struct stk_video *v)
 	struct stk_gpu_device *dev = stk__gpu_device_ref(stk__video_gpu_device(v->gpu));
 	stk__video_gpu_destroy(v->gpu);
 	v->gpu = NULL;
-	if (!stk__gpu_enter(dev, NULL)) {
-		stk__gpu_free_retired(dev);
-		stk__gpu_leave(dev);
-	}
-	stk__gpu_device_close(dev);
+	stk__gpu_device_end_use(dev);
 }
 
 void stk_video_close(struct stk_video *v)

@@ -14,8 +14,8 @@
 #include <zlib.h>
 
 enum { SIGNATURE = 8, CHUNK_FRAME = 12, IHDR_END = SIGNATURE + CHUNK_FRAME + 13, MAX_ANCILLARY = 16 << 20 };
-/* SLACK: number of bytes after a file that decoders may read. STATE: number of bytes that libspng and zlib allocate for their state. libspng keeps ROWS rows, each with ROW_SLACK bytes of padding. */
-enum { SLACK = 64, STATE = 192 << 10, ROWS = 4, ROW_SLACK = 64 };
+/* STATE: number of bytes that libspng and zlib allocate for their state. libspng keeps ROWS rows, each with ROW_SLACK bytes of padding. */
+enum { STATE = 192 << 10, ROWS = 4, ROW_SLACK = 64 };
 enum { COLOR_GRAY = 0, COLOR_RGB = 2, COLOR_PALETTE = 3, COLOR_GRAY_ALPHA = 4, COLOR_RGBA = 6 };
 
 static const uint8_t signature[SIGNATURE] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
@@ -110,7 +110,7 @@ static struct chunks survey(const uint8_t *data, size_t size)
  * short. */
 static uint8_t *copy_without_empty(const uint8_t *data, size_t *size, struct stk_arena *scratch)
 {
-	uint8_t *copy = stk__arena_take(scratch, *size + SLACK);
+	uint8_t *copy = stk__arena_take(scratch, *size);
 	size_t at = SIGNATURE, used = SIGNATURE;
 	if (!copy)
 		return NULL;
@@ -127,7 +127,7 @@ static uint8_t *copy_without_empty(const uint8_t *data, size_t *size, struct stk
 	}
 	memcpy(copy + used, data + at, *size - at);
 	*size = used + *size - at;
-	memset(copy + *size, 0, SLACK);
+	memset(copy + *size, 0, STK_ARENA_SLACK);
 	return copy;
 }
 

@@ -362,7 +362,7 @@ void stk__end_records(struct stk_pipeline *p)
 			r->device = NULL;
 		stk__record_enter(r, STK_BATCH_FINISHED);
 		pthread_cond_broadcast(&p->delivered);
-		if (b) /* gives back what was fetched from the GPU and is no longer needed */
+		if (b) /* data that was fetched from the GPU is no longer needed */
 			stk__device_batch_end(p, b);
 	}
 }

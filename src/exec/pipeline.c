@@ -342,16 +342,6 @@ static struct stk_gpu_device *device_of(const struct stk_pipeline *p)
 	return dev ? stk__gpu_device_ref(dev) : NULL;
 }
 
-/* Frees the memory that the pipeline has retired, and drops the reference. */
-static void leave_device(struct stk_gpu_device *dev)
-{
-	if (dev && !stk__gpu_enter(dev, NULL)) {
-		stk__gpu_free_retired(dev);
-		stk__gpu_leave(dev);
-	}
-	stk__gpu_device_close(dev);
-}
-
 void stk_pipeline_destroy(struct stk_pipeline *p)
 {
 	if (!p || stk__context_check(p->ctx, NULL)) /* a forked child has no workers to wait for, and leaves the pipeline as it is */
@@ -398,7 +388,7 @@ void stk_pipeline_destroy(struct stk_pipeline *p)
 	stk__open_destroy(p);
 	stk__deliver_destroy(p->parts.delivery);
 	stk__program_unref(p->program);
-	leave_device(dev); /* after all parts, since decoders of the program and of workers retire memory too */
+	stk__gpu_device_end_use(dev); /* after all parts, since decoders of the program and of workers retire memory too */
 	pthread_cond_destroy(&p->delivered);
 	pthread_mutex_destroy(&p->lock);
 	stk_storage_unref(&p->storage);

@@ -64,7 +64,7 @@ static enum stk_status check_absent(const struct search *s)
 
 static enum stk_status match(struct search *s, size_t used, const char *rest);
 
-/* Goes on with `rest`, the part of the glob that follows a name. If it is empty, the path is a match. */
+/* Continues with `rest`, the part of the glob that follows a name. If it is empty, the path is a match. */
 static enum stk_status take_name(struct search *s, size_t used, const char *name, const char *rest)
 {
 	const size_t n = strlen(name);

@@ -23,7 +23,7 @@ struct stk_pack_member {
 struct stk_pack_shard {
 	int64_t first, count; /* index of the tar's first member, and number of its members */
 	int64_t bytes;        /* size of the tar in bytes */
-	uint64_t sources;     /* hash of what identifies the state of its files: inode, times and size; for objects, the hash of the ETag */
+	uint64_t sources;     /* hash of what identifies the state of its files: times and size; for objects, the hash of the ETag */
 };
 
 struct stk_pack_plan {

@@ -262,8 +262,8 @@ static enum stk_status take_entry(struct scan *t, const uint8_t *h, int64_t *siz
 }
 
 /* Fails if a header follows the first block of zeros: otherwise members of archives joined with `cat` would be missed. Archives end in a record of 20 blocks,
- * unless they were written with larger records, or for a container of a fixed size. So if the file goes on after 20 blocks, also reads on until other bytes
- * than zeros follow, which is rarely necessary. */
+ * unless they were written with larger records, or for a container of a fixed size. A longer file is therefore read until a byte is not zero, which is rarely
+ * necessary. */
 static enum stk_status check_end(struct scan *t)
 {
 	enum { STEP = 64 << 10 };

@@ -151,6 +151,15 @@ void stk__gpu_device_close(struct stk_gpu_device *dev)
 	stk__free(dev);
 }
 
+void stk__gpu_device_end_use(struct stk_gpu_device *dev)
+{
+	if (dev && !stk__gpu_enter(dev, NULL)) {
+		stk__gpu_free_retired(dev);
+		stk__gpu_leave(dev);
+	}
+	stk__gpu_device_close(dev);
+}
+
 const struct stk_gpu_facts *stk__gpu_device_facts(const struct stk_gpu_device *dev)
 {
 	return &dev->facts;

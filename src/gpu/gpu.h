@@ -67,6 +67,8 @@ struct stk_gpu_device *stk__gpu_device_ref(struct stk_gpu_device *dev);
 /* Drops a reference; dropping the last one releases the device. No thread may then be inside stk__gpu_enter, and all memory on the device must have been
  * freed or retired. Accepts NULL. */
 void stk__gpu_device_close(struct stk_gpu_device *dev);
+/* Frees the memory that was retired, which waits for the GPU, and drops one reference. For owners whose work has ended. dev may be NULL. */
+void stk__gpu_device_end_use(struct stk_gpu_device *dev);
 const struct stk_gpu_facts *stk__gpu_device_facts(const struct stk_gpu_device *dev);
 
 /* Makes dev's context the calling thread's current one; stk__gpu_leave restores the previous one. Calls can be nested. STK_STATE: the process was forked

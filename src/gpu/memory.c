@@ -126,8 +126,8 @@ static void retire(struct stk_gpu_device *dev, bool pinned, uintptr_t at, size_t
 	*r = (struct stk_gpu_retired){list->first, at};
 	list->first = r;
 	list->bytes += size;
-	/* This may be a thread of the user that holds Python's lock, for which a host function on one of the user's streams may wait. If this thread waited for the
-	 * GPU, both would wait for ever. */
+	/* This thread must not wait for the GPU: it may hold Python's lock, and the GPU may wait for a host function that needs that lock. Both would then wait for
+	 * ever. */
 	const bool start = !dev->freer_runs && is_over_limit(dev, pinned);
 	dev->freer_runs |= start;
 	pthread_mutex_unlock(&dev->lock);

@@ -341,9 +341,8 @@ static struct stk_buffer *keep_bytes(struct stk_cache *c, const struct stk_reque
 static struct keep *make_keep(struct stk_cache *c, const struct stk_request *r, struct stk_cache_key key)
 {
 	const size_t n = (size_t)stk__uri_shown(r->uri);
-	const bool other =
-		(r->expected.tag && r->got.tag && r->expected.tag != r->got.tag) || /* the object has changed since it was listed */
-		(r->expected.size && r->got.size && r->expected.size != r->got.size);
+	const bool other = stk__request_other_version(r) || /* the object has changed since it was listed */
+			   (r->expected.size && r->got.size && r->expected.size != r->got.size);
 	if (!keeps(c) || other || n >= STK_CACHE_PATH || !add_pending(c, r->size))
 		return NULL;
 	struct keep *k = stk__calloc(1, sizeof *k + n + 1);

@@ -423,12 +423,6 @@ static void measure(struct stk_io *io, const struct stk_request *r)
 	stk__histogram_add(&io->wait, r->begun_ns - r->asked_ns);
 }
 
-/* Returns whether the object has another version than the request expects. */
-static bool is_other_version(const struct stk_request *r)
-{
-	return r->expected.tag && r->got.tag && r->expected.tag != r->got.tag;
-}
-
 /* Returns whether the object has another size than the request expects. */
 static bool is_other_size(const struct stk_request *r)
 {
@@ -466,7 +460,7 @@ enum stk_status stk__io_check_size(struct stk_request *r, struct stk_error *err)
 		return STK_OK;
 	if (r->expected.pin == STK_PIN_READ)
 		return fail_replaced(r, err);
-	if (r->got.etag && is_other_version(r))
+	if (r->got.etag && stk__request_other_version(r))
 		return STK_OK;
 	return stk__fail(err, STK_IO,
 		"%.*s: its source has %lld bytes of it, and the listing or the index says %lld: if it was replaced, list it again",
@@ -522,7 +516,7 @@ void stk__io_finish(struct stk_io *io, struct stk_request *r, enum stk_status st
 	int64_t delay_ns;
 	if (!status && r->expected.size && r->asked_ns)
 		status = check_whole(r);
-	if (!status && r->expected.pin != STK_PIN_NONE && is_other_version(r))
+	if (!status && r->expected.pin != STK_PIN_NONE && stk__request_other_version(r))
 		status = refuse_changed(r);
 	if (!status && r->check && !r->before)
 		status = check_remote(r);

@@ -186,6 +186,12 @@ struct stk_error *stk__request_error(struct stk_request *r);
 /* Returns STK_CANCELLED. Fills r->error if there is one. */
 STK_MUST_USE enum stk_status stk__request_cancelled(struct stk_request *r);
 
+/* Returns whether an answer has another version than the request expects; false if one of the two is not known. */
+static inline bool stk__request_other_version(const struct stk_request *r)
+{
+	return r->expected.tag && r->got.tag && r->expected.tag != r->got.tag;
+}
+
 enum { STK_IO_RETRIES = 3 };
 /* Returns whether the caller waits for r. If so, r->admission is asked about r even after it refused another request. r->admission must not be NULL. */
 static inline bool stk__request_awaited(const struct stk_request *r)

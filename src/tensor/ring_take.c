@@ -155,8 +155,8 @@ static bool below_limit(const struct stk_ring *r)
 	return r->n_slots < r->limit && r->n_slots < r->short_at;
 }
 
-/* Returns whether the ring may let go of the large blocks of a slot that is out. If there was no memory for one more slot, there is none for other blocks
- * either. */
+/* Returns whether the ring may let go of the large blocks of a slot that is out. It may not if memory was too short for one more slot: memory is then too short
+ * for other blocks as well. */
 static bool may_release_large(const struct stk_ring *r)
 {
 	return !r->limit_is_hard && r->n_slots >= r->limit;

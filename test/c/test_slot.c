@@ -302,8 +302,8 @@ static void give_memory_back(struct stk_gpu_device *dev, const stk_gpu_ptr *take
 		stk__gpu_free(dev, taken[--n]);
 }
 
-/* If there is no memory for another slot, a worker must not let go of the consumer's batches either, since that needs as much memory. Memory is reported as
- * short only after the consumer was found to wait. */
+/* A worker that finds too little memory for another slot must not let go of the consumer's batches, since their replacements need as much memory. Memory is
+ * reported as short only after the consumer was found to wait. */
 static void no_memory_is_no_error_before_the_consumer_waits(struct stk_gpu_device *dev)
 {
 	struct stk_block *held[2][2], *more[2];

@@ -79,28 +79,21 @@ static PyObject *done(enum stk_status status, const struct stk_error *err)
 	return NULL;
 }
 
-/* Ends a method: makes a call of the library without the GIL, and returns None, or NULL with an exception if the call failed. If the reader r failed to read
- * the method's arguments, returns NULL without the call. `call` may use the variable err. */
-#define CALL(r, call)                                                                                                                      \
+/* Ends a method: makes a call of the library without the GIL, and returns the object `made`, or NULL with an exception if the call failed. If the reader r failed
+ * to read the method's arguments, returns NULL without the call. `call` may use the variable err. */
+#define CALL_AND_RETURN(r, call, made)                                                                                                     \
 	do {                                                                                                                               \
 		if ((r).failed)                                                                                                            \
 			return NULL;                                                                                                       \
 		struct stk_error err = {0};                                                                                                \
 		enum stk_status status;                                                                                                    \
 		Py_BEGIN_ALLOW_THREADS status = call;                                                                                      \
-		Py_END_ALLOW_THREADS return done(status, &err);                                                                            \
+		Py_END_ALLOW_THREADS return status ? done(status, &err) : (made);                                                          \
 	} while (0)
 
-/* The same for functions that count refused indices. Returns `own`: their number if take_counter returned its address, else 0. */
-#define CALL_COUNTING(r, own, call)                                                                                                        \
-	do {                                                                                                                               \
-		if ((r).failed)                                                                                                            \
-			return NULL;                                                                                                       \
-		struct stk_error err = {0};                                                                                                \
-		enum stk_status status;                                                                                                    \
-		Py_BEGIN_ALLOW_THREADS status = call;                                                                                      \
-		Py_END_ALLOW_THREADS return status ? done(status, &err) : PyLong_FromUnsignedLongLong(own);                                \
-	} while (0)
+#define CALL(r, call) CALL_AND_RETURN(r, call, Py_NewRef(Py_None))
+/* For functions that count refused indices. Returns `own`: their number if take_counter returned its address, else 0. */
+#define CALL_COUNTING(r, own, call) CALL_AND_RETURN(r, call, PyLong_FromUnsignedLongLong(own))
 
 /* Codes of two types that enum stk_dtype lacks: functions only move such elements. A filler value becomes an element's real part. */
 enum { COMPLEX64 = 100, COMPLEX128 = 101 };

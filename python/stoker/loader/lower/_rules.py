@@ -119,7 +119,7 @@ class Parts:
         self.erasings: list[T.RandomErasing] = []
         self.tail: list[Rule] = []
         self.dtype: types.DALIDataType | None = None  # the type that the transforms so far have set; None: no transform has set a type
-        # What images are in torchvision: "PIL", which stands for anything that the data set gives, "Image" of tv_tensors, or a plain "Tensor".
+        # The type of images in torchvision: "Image" is that of tv_tensors, "Tensor" a plain tensor, and "PIL" stands for any type that the data set gives.
         self.image_kind = "PIL"
         self.pure = False  # whether masks, boxes and points are plain tensors in torchvision, which transforms do not change
         self.dtypes: dict[str, types.DALIDataType] = {}  # the type that the transforms so far have set for a kind of field, such as "Mask"

@@ -84,8 +84,8 @@ class _Erasing(Rule):
 
 
 def erase(node: DataNode, t: T.RandomErasing, value: Sequence[float], extent: tuple[Any, Any], gate: Any) -> DataNode:
-    """Replaces a random window by `value` (t.noise is None), by random pixels ("values"), or by one random color (any other t.noise). value: t.value on the scale
-    of the node. gate: a node, or the number 1; if it is 0, the window is empty. extent: the image's height and width. t.ratio is height / width, as in
+    """Replaces a random window. t.noise says by what: by random pixels ("values"), by one random color ("channels"), or by `value` (None). value: t.value on the
+    scale of the node. gate: a node, or the number 1; if it is 0, the window is empty. extent: the image's height and width. t.ratio is height / width, as in
     torchvision; fn.random_crop_generator takes width / height."""
     size = types.Constant(list(extent), dtype=types.INT32) if isinstance(extent[0], int) else fn.stack(*extent)
     low, high = t.ratio

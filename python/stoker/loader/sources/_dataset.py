@@ -85,6 +85,11 @@ def _rows_of(futures: list[Future[Any]]) -> list[Fetched]:
     return rows
 
 
+def _type_name(value: Any) -> str:
+    """Returns the name of an array's or a tensor's type, as "uint8"; "" for other values."""
+    return str(getattr(value, "dtype", "")).removeprefix("torch.")
+
+
 def _check_fills(dtype: str, spec: Spec) -> None:
     """Raises InvalidArgumentError if masks of this type cannot represent a value with which they are padded, or which a transform fills in."""
     if spec.pad is not None:
@@ -519,6 +524,7 @@ class DatasetSource(Source):
         base = self._start[2]
         kinds = self.samples_of.kinds or []
         self.targets = len(kinds)
+        self._check_types(spec, example)
         self._check_targets(spec, example)
         finish = self._finish(example, kinds)
 
@@ -558,9 +564,9 @@ class DatasetSource(Source):
         )
         flat = {k for k in pictures if kinds[k - 1].name == FLOATS and self.samples_of.picture(k).flat}
         for k in (k for k, kind in enumerate(kinds, 1) if kind.name == MASK):
-            dtype = example[k].dtype
-            _check_fills(getattr(dtype, "name", str(dtype).removeprefix("torch.")), spec)
-            self._convert_mask(moving[k], spec, getattr(dtype, "name", str(dtype).removeprefix("torch.")))
+            given_type = _type_name(example[k])
+            _check_fills(given_type, spec)
+            self._convert_mask(moving[k], spec, given_type)
         padded = {k: spec.padded(field.node, field.kind) for k, field in moving.items()}
         moved = {k: fn.squeeze(node, axes=[0]) if k in flat else node for k, node in padded.items()}
         # Targets that Python converts after the pipeline, those in `finish`, stay in host memory.
@@ -716,17 +722,19 @@ class DatasetSource(Source):
                 rows.add(wanted)
         return rows
 
+    def _check_types(self, spec: Spec, example: tuple[Any, ...]) -> None:
+        """Raises InvalidArgumentError for boxes or points of another type than that to which a transform converts them."""
+        for target, kind in zip(example[1:], self.samples_of.kinds or (), strict=False):
+            wanted = None if kind.name == MASK else spec.views[0].dtypes.get(kind.name)
+            if wanted is not None and _type_name(target) != types.dtype_name(wanted):
+                raise InvalidArgumentError(
+                    f"ToDtype converts {kind.name} to {types.dtype_name(wanted)}, and the dataset gives them as {_type_name(target)}: a Loader keeps their type. "
+                    f"Convert them in the Dataset, or give None for {kind.name} and convert them on the batch"
+                )
+
     def _check_targets(self, spec: Spec, example: tuple[Any, ...]) -> None:
         """Raises InvalidArgumentError for a target with the shape of a mask or of boxes, if transforms move the image and the user did not give the kind."""
         named = {k for k, name in enumerate(self.samples_of.names_of_parts(), 1) if name in (self.samples_of.given or {})}
-        for target, kind in zip(example[1:], self.samples_of.kinds or (), strict=False):
-            wanted = None if kind.name == MASK else spec.views[0].dtypes.get(kind.name)
-            given = str(getattr(target, "dtype", "")).removeprefix("torch.")
-            if wanted is not None and given != types.dtype_name(wanted):
-                raise InvalidArgumentError(
-                    f"ToDtype converts {kind.name} to {types.dtype_name(wanted)}, and the dataset gives them as {given}: a Loader keeps their type. Convert them "
-                    f"in the Dataset, or give None for {kind.name} and convert them on the batch"
-                )
         for k, (target, kind) in enumerate(zip(example[1:], self.samples_of.kinds or (), strict=False), 1):
             shape = getattr(target, "shape", ())
             if spec.moves and len(shape) >= 2 and not kind.follows and k not in named:
