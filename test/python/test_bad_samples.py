@@ -125,15 +125,42 @@ def test_a_batch_of_bad_samples_is_left_out(listed, form, bad):
         assert [np.ravel(b[1]).tolist() for b in batches] + rest == want
 
 
-@pytest.mark.parametrize("form", ["files", "dataset", "pipeline", "sampler"])
-def test_a_restored_epoch_may_end_in_bad_samples(listed, form):
+@pytest.mark.parametrize("form", ["files", "dataset", "pipeline", "sampler", "exceptions", "types", "batches", "stream", "table"])
+def test_a_restored_epoch_may_end_in_bad_samples(listed, tmp_path, form):
     """A run is saved after its last good batch. The rest of its epoch then has no batches, and the next epoch has all."""
     pairs = listed(8, (6, 7))
-    data = Data(8, pairs.__getitem__) if form == "dataset" else pairs
-    more = {"sampler": lambda epoch: range(8)} if form == "sampler" else {}
+
+    def fetched(i):
+        return pairs[i] if i < 6 else _fails(i, i)
+
+    def boxes(i):  # the type of boxes is not known before the fourth sample
+        return (*fetched(i), torch.ones((1, 4), dtype=torch.float64) if i >= 3 else [])
+
+    class Stream:
+        def __iter__(self):
+            return iter([(path if i < 6 else None, i) for path, i in pairs])
+
+    batches = [[0, 1], [2, 3], [4, 5], [6, 7]]
+    data, more = {
+        "dataset": (Data(8, pairs.__getitem__), {}),
+        "exceptions": (Data(8, fetched), {}),
+        "types": (Data(8, boxes), {"fields": {"image": "Image", "label": None, "boxes": "BoundingBoxes"}}),
+        "batches": (Data(8, fetched), {"batch_sampler": batches}),
+        "stream": (Stream(), {}),
+        "sampler": (pairs, {"sampler": lambda epoch: range(8)}),
+    }.get(form, (pairs, {}))
+    how = {**SKIP, "batch_size": None, "last_batch": None} if form == "batches" else {**SKIP, "batch_size": 2}
+    if form == "table":
+        pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        rows = pa.table({"image": [Path(path).read_bytes() if i < 6 else None for path, i in pairs], "label": [i for _, i in pairs]})
+        pq.write_table(rows, tmp_path / "rows.parquet", row_group_size=4)
 
     def make():
-        return Loader(_reading(pairs, tail="keep")) if form == "pipeline" else Loader(data, 2, **more, **SKIP)
+        if form == "pipeline":
+            return Loader(_reading(pairs, tail="keep"))
+        if form == "table":
+            return Loader.from_parquet(tmp_path / "rows.parquet", 2, **SKIP)
+        return Loader(data, **how, **more)
 
     with make() as first, make() as again:
         for _ in itertools.islice(first, 3):
@@ -141,6 +168,26 @@ def test_a_restored_epoch_may_end_in_bad_samples(listed, form):
         again.load_state_dict(first.state_dict())
         assert list(again) == [] and again.epoch == 1
         assert [np.ravel(b[1]).tolist() for b in again] == [[0, 1], [2, 3], [4, 5]]
+        first.close()
+        assert list(first) == [] and first.epoch == 1
+
+
+@pytest.mark.parametrize("kind", ["dataset", "stream"])
+def test_a_restored_epoch_without_a_good_sample_raises(kind):
+    """Samples that were good when the state was saved fail now."""
+    image, bad = np.zeros((8, 8, 3), np.uint8), set()
+
+    class Stream:
+        def __iter__(self):
+            return iter([(None if i in bad else image, i) for i in range(8)])
+
+    data = Data(8, lambda i: _fails(i, i) if i in bad else (image, i)) if kind == "dataset" else Stream()
+    first, again = Loader(data, 2, **SKIP), Loader(data, 2, **SKIP)
+    next(iter(first))
+    bad |= set(range(8))
+    with pytest.raises((OSError, TypeError)):
+        again.load_state_dict(first.state_dict())
+        list(again)
 
 
 def test_collate_functions_never_get_an_empty_batch(listed):

@@ -306,11 +306,14 @@ class DatasetSource(Source):
         total = self._sequence(epoch, spec, indices)[1]
         # With "keep" a rank without samples in the last step repeats the last sample once, since a batch needs a shape.
         end = first + spec.batch if spec.last_batch == "pad" else max(min(first + spec.batch, total), first + 1)
-        found = self.samples(epoch, range(first, end), spec, indices)
+        return self._items(epoch, range(first, end), spec, indices, per_rank)
+
+    def _items(self, epoch: int, positions: range, spec: Spec, indices: array[int] | None, per_rank: bool) -> list[Item]:
+        found = self.samples(epoch, positions, spec, indices)
         if spec.batches:
             found = [(i, padded) for i, padded in found if i != GAP]
-        seed, _, _, rank = self.place_of(first, epoch, spec, per_rank)
-        return [(i, (seed, epoch, position, rank)) for position, (i, _) in enumerate(found, first)]
+        seed, _, _, rank = self.place_of(positions.start, epoch, spec, per_rank)
+        return [(i, (seed, epoch, position, rank)) for position, (i, _) in enumerate(found, positions.start)]
 
     # ---- samples ----
 
@@ -395,34 +398,51 @@ class DatasetSource(Source):
             at += stride
             items = self.batch(epoch, at, spec, indices, per_rank)
 
+    def _earlier_items(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> Iterator[Item]:
+        """Yields the items that come before the position that begin() set in its epoch."""
+        epoch, consumed, _ = self._start
+        for at in range(0, consumed, spec.batch):
+            yield from self._items(epoch, range(at, min(at + spec.batch, consumed)), spec, indices, per_rank)
+
     def _first(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> tuple[Any, ...]:
         """Returns the parts of the first sample that does not fail. All samples must have its format. Keeps the fetched samples in _probes until their batches
-        are made."""
+        are made. If all samples that are left in the epoch of a loaded state fail, the earlier samples of that epoch are searched."""
         try:
-            return self._first_of(self._first_items(spec, indices, per_rank), spec)
+            return self._first_of(self._first_items(spec, indices, per_rank), self._earlier_items(spec, indices, per_rank), spec)
         except BaseException:
             if self.workers is not None:  # end the processes now, because the exception's traceback keeps this source alive
                 self.workers.close()
                 self.workers = None
             raise
 
-    def _first_of(self, items: Iterator[Item], spec: Spec) -> tuple[Any, ...]:
+    def _first_of(self, items: Iterator[Item], earlier: Iterator[Item], spec: Spec) -> tuple[Any, ...]:
+        most = self.most_errors(spec)
         self._probes.clear()
-        failed: Exception | None = None
+        found = self._find_example(items, spec, most)
+        if not found:
+            probes, self._probes = self._probes, {}  # no coming batch needs the earlier samples
+            found = len(probes) <= most and self._find_example(earlier, spec, most - len(probes))
+            self._probes = probes
+        if not found:
+            failed = next(reversed(self._probes.values())).error
+            assert failed is not None
+            raise failed
+        for probe in self._probes.values():
+            forget_frames(probe.error)
+        return self._example
+
+    def _find_example(self, items: Iterator[Item], spec: Spec, most: int) -> bool:
+        """Fetches samples into _probes until one does not fail, and those that _find_types needs. Returns False if all samples or more than `most` failed."""
         for item in items:
             fetched = self._probe(spec, item)
             self._probes[item] = fetched
             if fetched.parts is not None:
                 self._example = fetched.parts
                 self._find_types(items, spec)
-                for probe in self._probes.values():
-                    forget_frames(probe.error)
-                return self._example
-            failed = fetched.error
-            if len(self._probes) > self.most_errors(spec):
-                break
-        assert failed is not None
-        raise failed
+                return True
+            if len(self._probes) > most:
+                return False
+        return False
 
     def _find_types(self, items: Iterator[Item], spec: Spec) -> None:
         """Fetches further samples until the type of each target is known. A target without rows, such as an empty list of boxes, has no type. Fetches one

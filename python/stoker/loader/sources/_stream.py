@@ -99,17 +99,29 @@ class StreamSource(DatasetSource):
             epoch, at = epoch + 1, 0
             if not self._look(spec, epoch, at, 1):
                 raise InvalidArgumentError("the IterableDataset gave no sample")
-        for count in range(1, self.most_errors(spec) + 2):
-            if not self._look(spec, epoch, at, count):
+        most = self.most_errors(spec)
+        failed = self._find_example_from(spec, epoch, at, most)
+        if failed and at > 0 and len(failed) <= most and self._iterator is not self.dataset:
+            # Only bad samples are left in the epoch of a loaded state, so that an earlier one is the example. The next batch begins another iteration.
+            failed = failed if self._find_example_from(spec, epoch, 0, most - len(failed)) else []
+        if failed:
+            raise failed[0]
+        return self._example
+
+    def _find_example_from(self, spec: Spec, epoch: int, position: int, most: int) -> list[Exception]:
+        """Reads samples from a position on until one does not fail, and those that _read_on needs. Returns [], or the errors if all samples or more than `most`
+        failed."""
+        for count in range(1, most + 2):
+            if not self._look(spec, epoch, position, count):
                 break
             parts = self._kept[count - 1].parts
             if parts is not None:
                 self._example = parts
-                self._read_on(spec, epoch, at, count)
+                self._read_on(spec, epoch, position, count)
                 for kept in self._kept:
                     forget_frames(kept.error)
-                return self._example
-        raise next(f.error for f in self._kept if f.error is not None)
+                return []
+        return [kept.error for kept in self._kept if kept.error is not None]
 
     def _read_on(self, spec: Spec, epoch: int, position: int, count: int) -> None:
         """Reads further samples until the types of all targets are known: a target without rows, such as an empty list of boxes, has no type. count: the number

@@ -227,9 +227,9 @@ class TableSource(DatasetSource):
             return needed, list(range(needed[-1] + 1, min(len(self.table.rows), needed[-1] + 1 + _AHEAD_IN_ORDER))), frozenset()
         return needed, [], None
 
-    def _first_of(self, items: Iterator[Item], spec: Spec) -> tuple[Any, ...]:
+    def _first_of(self, items: Iterator[Item], earlier: Iterator[Item], spec: Spec) -> tuple[Any, ...]:
         """Does what the base class does, and copies the example: it is kept as long as this source, and a view of a row keeps the row's whole group."""
-        self._example = tuple(_own(part) for part in super()._first_of(items, spec))
+        self._example = tuple(_own(part) for part in super()._first_of(items, earlier, spec))
         return self._example
 
     _in_order = False
