@@ -79,6 +79,9 @@ struct stk_pipeline_config {
 	/* Errors and `stoker top` give this number to the first epoch. A program that makes a pipeline for each epoch sets it to the epoch's number. Draws, batches
 	 * and states count epochs from 0 in any case. */
 	int64_t first_epoch;
+	/* Makes no batch of an epoch before the consumer asks for the epoch's first one, so that functions of the graph see what the program changes between
+	 * epochs. Files are still read ahead. No effect without a reader: the program's sources themselves decide when they return a batch. */
+	bool epoch_by_epoch;
 };
 
 /* Compiles the graph and opens its readers; the graph may be destroyed afterwards. Reads STOKER_FUSE and other variables. STK_INVALID: a

@@ -92,12 +92,12 @@ static PyObject *pipeline_new(PyTypeObject *type, PyObject *args, PyObject *kwar
 {
 	static char *names[] = {"context", "graph", "batch_size", "prefetch", "device_id", "seed", "on_error", "max_errors", "memory_limit",
 		"read_requests", "read_bytes", "max_batches", "trace", "lenient", "no_fuse", "gpu_memory", "held_limit", "storage",
-		"listed", "decode", "first_epoch", NULL};
+		"listed", "decode", "first_epoch", "epoch_by_epoch", NULL};
 	struct stk_pipeline_config c = {.size = sizeof(c), .device_id = -1};
 	Py_ssize_t memory_limit = 0, read_bytes = 0, gpu_memory = 0, held_limit = 0;
 	unsigned long long seed = 0;
 	long long first_epoch = 0;
-	int on_error = STK_ON_ERROR_RAISE, lenient = 0, no_fuse = 0, decode = STK_DECODE_AUTO;
+	int on_error = STK_ON_ERROR_RAISE, lenient = 0, no_fuse = 0, epoch_by_epoch = 0, decode = STK_DECODE_AUTO;
 	PyObject *context, *graph_object, *storage = Py_None, *listed = Py_None;
 	struct stk_context *ctx;
 	struct stk_graph *graph;
@@ -105,9 +105,10 @@ static PyObject *pipeline_new(PyTypeObject *type, PyObject *args, PyObject *kwar
 	struct stk_error err = {0};
 	enum stk_status status;
 
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOi|iiKidninizppnnOOiL:Pipeline", names, &context, &graph_object, &c.batch_size,
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOi|iiKidninizppnnOOiLp:Pipeline", names, &context, &graph_object, &c.batch_size,
 		    &c.prefetch, &c.device_id, &seed, &on_error, &c.max_errors, &memory_limit, &c.read_requests, &read_bytes,
-		    &c.max_batches, &c.trace, &lenient, &no_fuse, &gpu_memory, &held_limit, &storage, &listed, &decode, &first_epoch))
+		    &c.max_batches, &c.trace, &lenient, &no_fuse, &gpu_memory, &held_limit, &storage, &listed, &decode, &first_epoch,
+		    &epoch_by_epoch))
 		return NULL;
 	ctx = core_context_get(context);
 	graph = ctx ? core_graph_get(graph_object) : NULL;
@@ -126,6 +127,7 @@ static PyObject *pipeline_new(PyTypeObject *type, PyObject *args, PyObject *kwar
 	c.held_limit = (size_t)held_limit;
 	c.decode = (enum stk_decoding)decode;
 	c.first_epoch = first_epoch;
+	c.epoch_by_epoch = epoch_by_epoch;
 	c.lenient = lenient;
 	c.no_fuse = no_fuse;
 	self = core_new(type);

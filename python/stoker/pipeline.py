@@ -70,6 +70,7 @@ class Pipeline:
         self._bad_before: list[StokerError] = []  # errors with which bad_samples() begins
         self._number_bad_before = 0  # number of bad samples before the first one of this pipeline
         self._first_epoch = 0  # number of the first epoch in errors; a Loader that makes a pipeline for each epoch sets it before build()
+        self._epoch_by_epoch = False  # whether functions wait for the consumer to begin each epoch; a Loader sets it before build()
 
     # ---- properties ----
 
@@ -357,7 +358,8 @@ class Pipeline:
                     line.show(f"listing: {entries} objects")
 
             settings = self._settings.core_arguments()
-            return _core.Pipeline(self._workers.core, self._builder.graph, listed=listed, first_epoch=self._first_epoch, **settings)
+            own = {"first_epoch": self._first_epoch, "epoch_by_epoch": self._epoch_by_epoch}
+            return _core.Pipeline(self._workers.core, self._builder.graph, listed=listed, **own, **settings)
 
     def _check_given_up(self) -> None:
         if self._given_up:

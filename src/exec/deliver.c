@@ -272,6 +272,7 @@ static enum stk_status take_record(struct stk_pipeline *p, struct stk_record *r,
 	pthread_mutex_lock(&p->lock);
 	stk__record_reset(r);
 	p->flight.next_deliver++;
+	p->flight.asked = false;
 	stk__fetch_awaits_next(p);
 	return s;
 }
@@ -398,6 +399,11 @@ enum stk_status stk_pipeline_next_within(struct stk_pipeline *p, int64_t ms, str
 		return STK_END;
 	}
 	pthread_mutex_lock(&p->lock);
+	if (p->config.epoch_by_epoch && !p->flight.asked) {
+		p->flight.asked = true;
+		if (p->callbacks->crew)
+			stk__pool_wake_one(p->ctx->pool); /* the batch may be the first of an epoch, which no worker may open before */
+	}
 	open_batches(p);
 	s = wait_traced(p, ms, &r, err);
 	if (s == STK_OK && out) {

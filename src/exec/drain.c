@@ -27,6 +27,8 @@ void stk__drain(struct stk_pipeline *p)
 	for (int32_t i = 0; i < p->flight.n; i++)
 		stk__record_reset(&p->flight.records[i]);
 	stk__open_stop(p);
+	p->flight.begun = -1;
+	p->flight.asked = false;
 	stk__fetch_restart(p);
 	p->run.stopping = false;
 	atomic_store(&p->run.halt.requested, atomic_load(&p->run.cancelled));

@@ -197,6 +197,8 @@ struct stk_flight {
 	int32_t n;
 	struct stk_record *ending; /* first of the batches in state ENDING that no thread has taken yet, which are linked by next_ending */
 	int64_t next_create, next_open, next_deliver;
+	int64_t begun;             /* epoch of the batch that was opened last; -1: none since the run began or was abandoned */
+	bool asked;                /* whether the consumer waits for batch next_deliver; only with config.epoch_by_epoch */
 	int32_t depth, most_depth; /* number of batches that are opened ahead of the consumer, and its maximum */
 };
 

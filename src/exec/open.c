@@ -11,6 +11,16 @@ struct stk_opening {
 	bool no_slot, no_memory; /* the last try found no free slot, or no memory for one */
 };
 
+/* Returns whether the next batch may be opened although its epoch may be a new one. With epoch_by_epoch, the consumer must have asked for a new epoch. */
+static bool may_begin(struct stk_pipeline *p)
+{
+	if (!p->config.epoch_by_epoch || p->program->reader < 0)
+		return true;
+	if (p->flight.asked && p->flight.next_open == p->flight.next_deliver)
+		return true;
+	return stk__create_records(p, p->flight.next_open + 1) && stk__record(p, p->flight.next_open)->at.epoch == p->flight.begun;
+}
+
 /* Returns whether another batch may be opened. Normally `depth` batches are open: `prefetch`, on a GPU also more (stk__device_adapt_batches); with the
  * consumer's batch they take depth + 1 slots. One more batch may be opened while the oldest one is unfinished, for example because of a slow sample, if
  * reads are under way or if no more than `depth` slots are in use. */
@@ -55,7 +65,7 @@ static bool have_slot(struct stk_pipeline *p)
 bool stk__open_next(struct stk_pipeline *p)
 {
 	struct stk_opening *o = p->parts.opening;
-	if (!may_open(p) || !have_slot(p) || !may_open(p))
+	if (!may_open(p) || !may_begin(p) || !have_slot(p) || !may_open(p) || !may_begin(p))
 		return false;
 	if (!stk__create_records(p, p->flight.next_open + 1))
 		return false;
@@ -67,6 +77,7 @@ bool stk__open_next(struct stk_pipeline *p)
 	o->slot = NULL;
 	o->no_memory = false;
 	p->flight.next_open++;
+	p->flight.begun = r->at.epoch;
 	STK_COUNT(p, batches_opened, 1);
 	stk__record_open(r, no_memory);
 	return true;

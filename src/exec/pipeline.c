@@ -169,6 +169,7 @@ static enum stk_status make_records(struct stk_pipeline *p, struct stk_error *er
 	if (p->program->n_steps) /* about 3000 images in flight keep a GPU busy, even while cores decode the largest images */
 		p->flight.most_depth += p->config.batch_size > 1024 ? 2 : p->config.batch_size < 128 ? 24 : 3072 / p->config.batch_size;
 	p->flight.n = p->flight.most_depth + 2 + window;
+	p->flight.begun = -1;
 	enum stk_status s = check_records(p, err);
 	if (s)
 		return s;

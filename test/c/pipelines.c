@@ -86,6 +86,7 @@ struct stk_pipeline *open_pipeline(const char *folder, const struct options *o, 
 		.max_batches = o->max_batches,
 		.read_requests = o->read_requests,
 		.no_fuse = o->no_fuse,
+		.epoch_by_epoch = o->epoch_by_epoch,
 		.trace = o->trace ? "" : NULL};
 	struct stk_pipeline *p = NULL;
 	if (stk_pipeline_create(*ctx, g, &pc, &p, &err))

@@ -18,7 +18,7 @@ struct options {
 		read_requests; /* 0 stands for the library's default; for ranks, 0 stands for one rank */
 	const char *tail;
 	uint64_t seed;
-	bool no_fuse, in_order, trace;
+	bool no_fuse, in_order, trace, epoch_by_epoch;
 	bool whole; /* reads whole images instead of random windows, so that a sample needs the same memory in each epoch */
 	enum stk_on_error on_error;
 	double max_errors;

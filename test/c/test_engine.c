@@ -232,6 +232,57 @@ static void test_a_batch_is_put_back(void **state)
 	}
 }
 
+static void take_and_drop(struct stk_pipeline *p)
+{
+	struct stk_batch *b = NULL;
+	assert_int_equal(stk_pipeline_next(p, &b, NULL), STK_OK);
+	stk_batch_unref(&b);
+}
+
+/* The batches of an epoch are made only after the consumer has asked for the first one, if epoch_by_epoch is set. They are the same as without it. */
+static void test_an_epoch_waits_for_the_consumer(void **state)
+{
+	(void)state;
+	enum { STEPS = (FILES + 7) / 8, EPOCHS = 4 };
+	for (int32_t threads = 1; threads <= 3; threads++) {
+		struct options o = {.threads = threads, .batch = 8, .prefetch = 4, .tail = "keep"};
+		struct run want = run_epochs(folder, &o, EPOCHS);
+		o.epoch_by_epoch = true;
+		struct stk_context *ctx;
+		struct stk_pipeline *p = open_pipeline(folder, &o, &ctx);
+		assert_int_equal(stk_pipeline_start(p, NULL), STK_OK);
+		assert_true(pipeline_counter(p, "batches_opened") == 0);
+		size_t count = 0;
+		for (int epoch = 0; epoch < EPOCHS; epoch++) {
+			struct run got = drain_epochs(p, 1);
+			assert_true(pipeline_counter(p, "batches_opened") == (epoch + 1) * STEPS);
+			assert_true(count + got.count <= want.count);
+			assert_memory_equal(got.samples, want.samples + count, got.count * sizeof *got.samples);
+			count += got.count;
+			free(got.samples);
+		}
+		assert_int_equal(count, want.count);
+		free(want.samples);
+		/* the rest of an epoch that is skipped is not made up for, and a state leads back to an epoch that waits again */
+		char *text = state_of(p);
+		take_and_drop(p);
+		assert_int_equal(stk_pipeline_skip_epoch(p, NULL), STK_OK);
+		const double opened = pipeline_counter(p, "batches_opened");
+		assert_int_equal(stk_pipeline_start(p, NULL), STK_OK);
+		assert_true(pipeline_counter(p, "batches_opened") == opened);
+		take_and_drop(p);
+		assert_true(pipeline_counter(p, "batches_opened") > opened);
+		close_pipeline(p, ctx);
+		p = open_pipeline(folder, &o, &ctx);
+		assert_int_equal(stk_pipeline_restore(p, text, strlen(text), NULL), STK_OK);
+		assert_int_equal(stk_pipeline_start(p, NULL), STK_OK);
+		assert_true(pipeline_counter(p, "batches_opened") == 0);
+		take_and_drop(p);
+		stk_text_free(text);
+		close_pipeline(p, ctx);
+	}
+}
+
 static void test_restoring_does_no_earlier_work(void **state)
 {
 	(void)state;
@@ -501,6 +552,7 @@ int main(void)
 		cmocka_unit_test(test_ranks_make_one_sequence),
 		cmocka_unit_test(test_resume_at_every_batch),
 		cmocka_unit_test(test_a_batch_is_put_back),
+		cmocka_unit_test(test_an_epoch_waits_for_the_consumer),
 		cmocka_unit_test(test_restoring_does_no_earlier_work),
 		cmocka_unit_test(test_scratch_does_not_depend_on_the_batch),
 		cmocka_unit_test(test_warm_pipelines_allocate_nothing),

@@ -9,7 +9,7 @@ from stoker import Loader
 from stoker import transforms as T
 from stoker.dataloader._transforms import InPython, compiled
 from stoker.errors import InvalidArgumentError
-from support import SEED, import_torchvision, photograph
+from support import SEED, import_torchvision, photograph, tar_of
 
 torchvision = import_torchvision()
 from torchvision import transforms as tt  # noqa: E402
@@ -242,3 +242,106 @@ def test_types_of_lambda_are_those_of_torchvision(before, group):
         made = next(iter(Loader((PICTURE[None],), 1, transforms=chain)))[0][0]
         assert torch.allclose(made if before == "ToTensor" or made.dtype == torch.uint8 else made * 255, wanted.to(made.dtype), atol=1e-4)
     assert called >= 2
+
+
+class Painter:
+    """Paints images with a value that a training loop may change, and counts its calls."""
+
+    def __init__(self):
+        self.value, self.calls = 0, 0
+
+    def __call__(self, image):
+        self.calls += 1
+        return Image.new("RGB", (4, 4), (self.value, 0, 0))
+
+    def views(self, image):
+        return [tt.functional.pil_to_tensor(self(image))] * 2
+
+    def tensor(self, image):
+        self.calls += 1
+        return torch.full_like(image, self.value)
+
+
+class Zeros(torch.utils.data.Dataset):
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, index):
+        return np.zeros((6, 6, 3), np.uint8), index
+
+
+def sources(path):
+    """Returns a dict of arguments of Loaders that read eight images, each Loader from another kind of source."""
+    import pyarrow
+    import pyarrow.parquet
+
+    (path / "folder" / "a").mkdir(parents=True)
+    files = [path / "folder" / "a" / f"{k}.png" for k in range(8)]
+    for file in files:
+        Image.fromarray(PICTURE).save(file)
+    data = [file.read_bytes() for file in files]
+    members = ((f"{k}{end}", part) for k in range(8) for end, part in ((".png", data[k]), (".cls", b"1")))
+    (path / "samples.tar").write_bytes(tar_of(members))
+    columns = pyarrow.table({"image": [{"bytes": part, "path": None} for part in data], "label": list(range(8))})
+    pyarrow.parquet.write_table(columns, path / "rows.parquet")
+    arrays = np.stack([PICTURE] * 8), np.arange(8)
+    return {
+        "folder": {"source": path / "folder"},
+        "shuffled": {"source": path / "folder", "shuffle": True, "prefetch": 4},
+        "data set": {"source": torchvision.datasets.ImageFolder(path / "folder")},
+        "list": {"source": [(str(file), k) for k, file in enumerate(files)]},
+        "tar": {"source": path / "samples.tar"},
+        "arrays": {"source": arrays},
+        "table": {"source": path / "rows.parquet"},
+        "Dataset": {"source": Zeros()},
+        "processes": {"source": Zeros(), "python_workers": 1},
+        "sampler": {"source": path / "folder", "sampler": lambda epoch: range(8)},
+        "batches": {"source": arrays, "batch_size": None, "batch_sampler": [[0, 1, 2, 3], [4, 5, 6, 7]]},
+    }
+
+
+def painted(batch):
+    """Returns the red values in a batch."""
+    image = batch.image[0] if isinstance(batch.image, (list, tuple)) else batch.image
+    return set(image[:, 0].flatten().tolist())
+
+
+@pytest.mark.parametrize(
+    "transforms",
+    [
+        lambda painter: [T.Lambda(painter), T.ToImage()],
+        lambda painter: tt.Compose([tt.RandomApply([painter], 1.0), tt.PILToTensor()]),
+        lambda painter: tt.Compose([tt.CenterCrop(4), tt.PILToTensor(), painter.tensor]),
+        lambda painter: tt.Compose([tt.CenterCrop(4), painter.views]),
+    ],
+)
+def test_a_function_that_changes_between_epochs(tmp_path, transforms):
+    """No image of an epoch is made before the loop begins the epoch, so each epoch has the function's new value, after all ways to begin one."""
+    for name, given in sources(tmp_path).items():
+        painter = Painter()
+        loader = Loader(**{"batch_size": 4, **given}, transforms=transforms(painter))
+        values = iter(range(1, 100))
+
+        def epoch(loader=loader, painter=painter, values=values, name=name):
+            painter.value = next(values)
+            assert [painted(batch) for batch in loader] == [{painter.value}] * 2, name
+
+        painter.calls = 0
+        for count in range(1, 4):
+            epoch()
+            assert painter.calls == 8 * count, name
+        painter.value = next(values)
+        begun = iter(loader)
+        painter.value = next(values)
+        assert painted(next(begun)) == {painter.value}  # the loop leaves this epoch
+        epoch()
+        loader.set_epoch(1)
+        epoch()
+        state = loader.state_dict()
+        painter.value = next(values)
+        next(iter(loader))
+        loader.load_state_dict(state)
+        epoch()
+        loader.close()
+        epoch()
+        loader.close()

@@ -155,7 +155,7 @@ class Run:
         with pipe:
             nodes = self.source.nodes(self.spec, indices, self.per_rank)
             pipe.set_outputs(*nodes, *([] if self.spec.size is None else [self.spec.size]))
-        pipe._first_epoch = self.base
+        pipe._first_epoch, pipe._epoch_by_epoch = self.base, self.spec.in_python
         self._kinds_of_outputs = [next((kind for made, kind in self.spec.padded_kinds if made is node), None) for node in nodes]
         self._made = pipe
         try:

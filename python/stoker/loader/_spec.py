@@ -57,6 +57,11 @@ class Spec:
         return any(view.moves for view in self.views)
 
     @property
+    def in_python(self) -> bool:
+        """Returns whether a view calls a function of the user, which must run only in epochs that the consumer has begun: the user may change it before."""
+        return any(view.in_python for view in self.views)
+
+    @property
     def counts_channels(self) -> bool:
         """Returns whether all images must have the same number of channels as the first one."""
         return any(view.counts_channels for view in self.views)

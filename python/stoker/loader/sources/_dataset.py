@@ -551,7 +551,7 @@ class DatasetSource(Source):
         def source(epoch: int, position: int, _count: int) -> Any:
             if indices is not None and epoch > 0:
                 raise StopIteration  # the user's order covers one epoch
-            if not self.unchanging:
+            if not self.unchanging or spec.in_python:
                 self._wait_for(base + epoch)
             return self._take(spec, indices, per_rank, base + epoch, position)
 
