@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `datasets` writes about columns: files in which a label has different meanings, or sounds different rates, are not joined."""
 
+import io
 import json
 
 import numpy as np
 import pytest
+from PIL import Image
 from sound_files import wav
 from stoker import Audio, Loader
 from stoker.errors import InvalidArgumentError
@@ -101,3 +103,91 @@ def test_sounds_of_two_rates_need_a_rate_of_the_user(tmp_path, rng):
         Loader(tmp_path, 2, fields={"audio": Audio()})
     (batch,) = Loader(tmp_path, 2, fields={"audio": Audio(rate=4000)})
     assert batch.audio.shape == (2, 400)
+
+
+# ---- conversions by Image(mode=...) and Audio(num_channels=...) ----
+
+
+def palette(values):
+    """Returns the bytes of a PNG with a palette whose index i stands for the gray value 40 i."""
+    picture, out = Image.fromarray(values, "P"), io.BytesIO()
+    picture.putpalette([gray for i in range(6) for gray in (40 * i,) * 3])
+    picture.save(out, "PNG")
+    return out.getvalue()
+
+
+def pictures(tmp_path, mode, mask=None, form="table"):
+    """Returns rows with the columns image and mask, whose features have these modes: as Parquet files, or as a data set of `datasets`."""
+    rng = np.random.default_rng(0)
+    columns = {"image": [jpeg(rng) for _ in range(4)]}
+    sizes = [Image.open(io.BytesIO(data)).size for data in columns["image"]]
+    indices = [rng.integers(0, 6, size[::-1], np.uint8) for size in sizes]
+    columns["mask"] = [palette(values) for values in indices]
+    features = {name: {"_type": "Image"} | ({"mode": m} if m else {}) for name, m in (("image", mode), ("mask", mask))}
+    if form == "table":
+        return write(tmp_path / f"{mode}-{mask}.parquet", columns, features=features), indices
+    datasets = pytest.importorskip("datasets")
+    files = {name: [{"bytes": data, "path": None} for data in values] for name, values in columns.items()}
+    made = datasets.Dataset.from_dict(files, features=datasets.Features({"image": datasets.Image(mode), "mask": datasets.Image(mask)}))
+    return made if form == "rows" else made.to_iterable_dataset(), indices
+
+
+FORMS = ["table", "rows", "stream"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("mode", [None, "RGB", "L", "RGBA", "HSV"])
+def test_images_that_datasets_converts_to_other_colors_are_refused(tmp_path, form, mode):
+    source, _ = pictures(tmp_path, mode, form=form)
+    fields = {"image": ("Image", list)}
+    if mode in (None, "RGB"):
+        assert len(next(iter(Loader(source, 4, fields=fields))).image) == 4
+        return
+    with pytest.raises(InvalidArgumentError, match=rf"'image' has the feature Image\(mode='{mode}'\), .* RGB: .*cast_column"):
+        Loader(source, 4, fields=fields)
+    if form == "table":
+        first, _ = pictures(tmp_path, None)
+        with pytest.raises(InvalidArgumentError, match=rf"mode='{mode}'\), .*from_parquet\('.*{mode}-None.parquet'\)"):
+            Loader([str(first), str(source)], 4, fields=fields)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("mode", [None, "L", "P", "I", "RGB"])
+def test_masks_are_converted_as_datasets_does(tmp_path, form, mode):
+    """Pillow converts the palette's colors to gray, while a mask without a mode has the palette's indices."""
+    source, indices = pictures(tmp_path, None, mode, form)
+    loader = Loader(source, 4, fields={"image": ("Image", list), "mask": ("Mask", list)})
+    if mode == "RGB":
+        with pytest.raises(TypeError, match="image of the mode RGB"):
+            next(iter(loader))
+        return
+    masks = next(iter(loader)).mask
+    for mask, values in zip(masks, indices, strict=True):
+        assert np.array_equal(mask.numpy().reshape(values.shape), values if mode in (None, "P") else 40 * values)
+    if form == "rows":
+        theirs = [np.asarray(source[k]["mask"]) for k in range(4)]
+        assert all(np.array_equal(mask.numpy().reshape(want.shape), want) for mask, want in zip(masks, theirs, strict=True))
+    if form == "table" and mode:
+        first, _ = pictures(tmp_path, None)
+        with pytest.raises(InvalidArgumentError, match=rf"None-{mode}.parquet: the masks of the column 'mask' have another mode"):
+            Loader([str(first), str(source)], 4, fields={"image": "Image", "mask": "Mask"})
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_channels_that_contradict_the_users_audio_are_refused(tmp_path, form):
+    def make(**given):
+        data = [wav(np.zeros((800, 2), np.float32), 8000) for _ in range(2)]
+        if form == "table":
+            return write(tmp_path / "a.parquet", {"audio": data}, features={"audio": {"_type": "Audio", **given}})
+        datasets = pytest.importorskip("datasets")
+        made = datasets.Dataset.from_dict({"audio": [{"bytes": d, "path": None} for d in data]})
+        made = made.cast_column("audio", datasets.Audio(**given))
+        return made if form == "rows" else made.to_iterable_dataset()
+
+    for given, mono in (({"num_channels": 1}, True), ({"num_channels": 2}, False), ({"stream_index": 0}, True), ({}, False)):
+        batch = next(iter(Loader(make(**given), 2, fields={"audio": Audio(mono=mono)})))
+        assert tuple(batch.audio.shape) == ((2, 800) if mono else (2, 2, 800))
+    for given, mono in (({"num_channels": 1}, False), ({"num_channels": 2}, True), ({"stream_index": 1}, True)):
+        said = "".join(f"{name}={value}" for name, value in given.items())
+        with pytest.raises(InvalidArgumentError, match=rf"'audio' has the feature Audio\({said}\), .*cast_column"):
+            Loader(make(**given), 2, fields={"audio": Audio(mono=mono)})

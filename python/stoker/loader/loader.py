@@ -42,7 +42,7 @@ from stoker.loader.sources._known import Listed, Taken, TakenTransforms, is_stre
 from stoker.loader.sources._pipeline_source import PipelineSource
 from stoker.loader.sources._source import Source
 from stoker.loader.sources._stream import StreamSource
-from stoker.loader.sources._table import MEMORY, Table
+from stoker.loader.sources._table import MEMORY, Table, loaded
 from stoker.loader.sources._table_folders import tables_in, tables_of
 from stoker.loader.sources._table_source import TableSource
 from stoker.loader.sources._tars import TarSource, tars_of
@@ -977,6 +977,10 @@ def _known_source(source: Any, split: str, storage: Any, arguments: DatasetArgum
     if isinstance(source, Table):
         if arguments.sound is not None and arguments.sound.audio.rate is None:
             arguments.sound.take_rate(source.rate)
+        if arguments.sound is not None:
+            for file, feature in source.features_in_files(source.image):
+                given = (feature.get("num_channels"), feature.get("stream_index")) if feature.get("_type") == "Audio" else (None, None)
+                arguments.sound.check_feature(source.image, *given, loaded(file))
         return source, None
     tars = tars_of(source)
     if tars is not None:
@@ -993,6 +997,7 @@ def _known_source(source: Any, split: str, storage: Any, arguments: DatasetArgum
         source = table_of(source, arguments.names, arguments.kinds, sound)
         if sound is not None and isinstance(source, HubTable):
             arguments.sound.take_rate(source.rows.rate)
+            arguments.sound.check_feature(source.column, *source.rows.sound, "table")
     return source, known(source) if sound is None else None
 
 
@@ -1017,6 +1022,7 @@ def _open_source(source: Any, found: Listed | Arrays | None, split: str, argumen
         rows = HubStream(source, arguments.names, arguments.kinds, arguments.main if arguments.sound is not None else None)
         if arguments.sound is not None:
             arguments.sound.take_rate(rows.rows.rate)
+            arguments.sound.check_feature(rows.rows.column, *rows.rows.sound, "table")
         return StreamSource(rows, arguments, unchanging=True)
     if not is_stream(source) and hasattr(source, "__len__"):
         opened = DatasetSource(source, arguments)

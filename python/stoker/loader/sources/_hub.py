@@ -8,8 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from stoker.errors import InvalidArgumentError
-from stoker.loader._kinds import MASK, Kind
+from stoker.loader._kinds import MASK, PICTURES, Kind
 from stoker.loader.sources._known import ids_of
+from stoker.loader.sources._samples import InMode
+from stoker.loader.sources._table_features import check_mode
 
 
 def is_hub(source: Any) -> bool:
@@ -37,15 +39,26 @@ class _Rows:
         self.rate: Any = None  # rate in Hz to which `datasets` resamples the sounds; None: no resampling
         self._images: set[str] = set()
         self._types: dict[str, tuple[Any, ...]] = {}
+        self._modes: dict[str, str] = {}  # the modes of Pillow to which `datasets` converts masks
+        self.sound: tuple[Any, Any] = (None, None)  # num_channels and stream_index of the feature of sounds
         self.raw = source
         if source.features is None and is_stream_of_hub(source):  # features are unknown, as after map()
             self.column = ""  # sample() finds the column in the first row
             return
         self.column = _image_column(source, names, kinds or {}) if sound is None else _sound_column(source, sound)
-        self.rate = getattr(source.features[self.column], "sampling_rate", None) if sound is not None else None
+        if sound is not None:
+            feature = source.features[self.column]
+            self.rate = getattr(feature, "sampling_rate", None)
+            self.sound = (getattr(feature, "num_channels", None), getattr(feature, "stream_index", None))
         wanted = [c for c in _columns(source) if names is None or c in names or c == self.column]
         images = [c for c in wanted if _is_image(source.features[c]) or (_is_sound(source.features[c]) and sound is not None)]
         self._images = set(images)
+        for c in images if sound is None else ():
+            mode, kind = getattr(source.features[c], "mode", None), self._kinds.get(c, Kind()).name
+            if kind == MASK and mode:
+                self._modes[c] = mode
+            elif c == self.column or kind in PICTURES:
+                check_mode(c, mode, "table")
         self._types = {c: t for c in wanted if (t := _array_type(source.features[c])) is not None}
         plain = source.with_format(None) if hasattr(source, "with_format") else source
         hidden = [c for c in source.features if c not in wanted]
@@ -81,7 +94,8 @@ class _Rows:
 
     def _value(self, name: str, value: Any) -> Any:
         if isinstance(value, Mapping) and (name in self._images or _is_picture(value)):
-            return value["bytes"] if value["bytes"] is not None else value["path"]
+            file = value["bytes"] if value["bytes"] is not None else value["path"]
+            return InMode(file, self._modes[name]) if name in self._modes else file
         return _as_array(value, *self._types[name]) if name in self._types else value
 
 

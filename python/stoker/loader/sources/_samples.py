@@ -7,6 +7,7 @@ import functools
 import io
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from stoker import _core, _files
@@ -17,6 +18,14 @@ from stoker.loader._kinds import BOXES, FLOATS, IMAGE, MASK, PICTURES, POINTS, K
 from stoker.loader._layout import Layout
 from stoker.loader._pixels import is_array, numbers_of, pixels
 from stoker.loader._targets import Target
+
+
+@dataclass(frozen=True)
+class InMode:
+    """A mask's file that is converted to a mode of Pillow, as `datasets` does for the feature Image(mode=...)."""
+
+    file: Any  # a path, or the bytes
+    mode: str
 
 
 class UnlikeError(TypeError):
@@ -371,11 +380,14 @@ def _sound(value: Any) -> Any:
 
 def _mask(value: Any, what: str) -> Any:
     """Converts a mask to an array HW, or several masks from torchvision's order (masks, H, W) to (H, W, masks). value: a path, the bytes of a file, a PIL
-    image, an array or a tensor. The mask of a palette image is its indices. what: the mask's name in messages. Raises TypeError for other values."""
+    image, an InMode, an array or a tensor. The mask of a palette image is its indices. what: the mask's name in messages. Raises TypeError for other values."""
     import numpy as np
 
+    if isinstance(value, InMode):
+        image = _mask_file(value.file, what)
+        value = image if image.mode == value.mode else image.convert(value.mode)
     if isinstance(value, (str, os.PathLike, bytes, bytearray, memoryview)):
-        value = _open(value if isinstance(value, (str, os.PathLike)) else io.BytesIO(value), what)
+        value = _mask_file(value, what)
     if type(value).__module__.startswith("PIL.") and value.mode not in ("P", "L", "1", "I;16", "I"):
         raise TypeError(f"{what} is an image of the mode {value.mode}: it has one number a pixel, gray or a palette's index")
     refuse_masked(value)
@@ -385,6 +397,10 @@ def _mask(value: Any, what: str) -> Any:
     if mask.ndim not in (2, 3) or mask.dtype.kind not in "iub":
         raise TypeError(f"{what} is {mask.dtype} of the shape {mask.shape}: it is of whole numbers, (H, W) or (masks, H, W)")
     return mask if mask.ndim == 2 else np.ascontiguousarray(mask.transpose(1, 2, 0))
+
+
+def _mask_file(value: Any, what: str) -> Any:
+    return _open(value if isinstance(value, (str, os.PathLike)) else io.BytesIO(value), what)
 
 
 def _open(file: Any, what: str) -> Any:

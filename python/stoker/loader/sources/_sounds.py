@@ -27,6 +27,7 @@ from stoker.loader.lower._sounds import Sound, is_of_sounds, lowered
 from stoker.loader.sources._files import FileSource, from_list, table_error
 from stoker.loader.sources._sound_lengths import length_of
 from stoker.loader.sources._source import Source
+from stoker.loader.sources._table_features import check_sound
 from stoker.loader.sources._table_folders import tables_of
 from stoker.loader.sources._tars import TarSource, checked_text, tars_of
 from stoker.loader.sources._videos import Separated, wants_clips
@@ -266,6 +267,10 @@ class Sounds:
         """Sets the rate in Hz from the data set's metadata, unless the user gave a rate."""
         if self.audio.rate is None and isinstance(rate, int) and rate > 0:
             self.audio = replace(self.audio, rate=rate)
+
+    def check_feature(self, column: str, channels: Any, stream: Any, source: str) -> None:
+        """Raises InvalidArgumentError if a feature Audio of `datasets` contradicts the user's Audio. The arguments are those of check_sound."""
+        check_sound(column, channels, stream, self.audio.mono, source)
 
     def decoding(self) -> dict[str, Any]:
         """Returns the arguments of all operators that decode sounds."""

@@ -18,8 +18,9 @@ from stoker._storage import Storage, common
 from stoker._where import notice
 from stoker.errors import CorruptError, InvalidArgumentError, LimitError, StateError
 from stoker.loader import _fields
-from stoker.loader._kinds import MASK, Kind
+from stoker.loader._kinds import MASK, PICTURES, Kind
 from stoker.loader.sources._fetch import Threads, unfinished
+from stoker.loader.sources._samples import InMode
 from stoker.loader.sources._table_columns import (
     ARRAY,
     BYTES,
@@ -34,7 +35,7 @@ from stoker.loader.sources._table_columns import (
     may_hold_files,
     values_of,
 )
-from stoker.loader.sources._table_features import features_of, other_classes
+from stoker.loader.sources._table_features import check_mode, features_of, other_classes
 from stoker.loader.sources._table_files import TableFile, find, is_remote, read_footers, read_group, span_of
 from stoker.loader.sources._table_folders import NO_VALUE, partition_of
 
@@ -103,6 +104,9 @@ class Table:
         if not self.files:
             raise InvalidArgumentError(f"Loader: {patterns[0]}: the table has no rows")
         self.partitions = partitions_of(self.files)
+        self._written: list[tuple[str, dict[str, Any]]] | None = (
+            None  # the distinct features in the files, each with the first file that has them
+        )
         self._settle_columns(names, kinds or {}, image)
         self.nulls = self._fills(nulls or {})
         self.groups = [(f, g) for f in self.files for g in range(f.footer.num_row_groups) if f.footer.row_group(g).num_rows]
@@ -183,6 +187,34 @@ class Table:
             self._check_schema(f)
         self._check_classes()
         self._check_folders()
+        self._settle_modes(kinds)
+
+    def _settle_modes(self, kinds: Mapping[str, Kind]) -> None:
+        """Finds the modes of Pillow to which `datasets` converts masks. Raises InvalidArgumentError for an image that `datasets` converts to another mode than
+        RGB, and for a mask with several modes."""
+        self.modes: dict[str, str] = {}
+        for column in self.columns:
+            kind = kinds.get(column.name, Kind()).name
+            found = [(name, f.get("mode")) for name, f in self.features_in_files(column.name) if f.get("_type") == "Image"]
+            if kind == MASK:
+                other = next((name for name, mode in found if mode != found[0][1]), None)
+                if other is not None:
+                    raise InvalidArgumentError(
+                        f"{other}: the masks of the column '{column.name}' have another mode of Pillow than those of {found[0][0]}: give the two kinds of files "
+                        "to Loaders of their own"
+                    )
+                if found and found[0][1]:
+                    self.modes[column.name] = str(found[0][1])
+            elif kind in PICTURES or (column.name == self.image and not self.plain and self.sound is None):
+                for name, mode in found:
+                    check_mode(column.name, mode, loaded(name))
+
+    def features_in_files(self, column: str) -> list[tuple[str, dict[str, Any]]]:
+        """Returns the features of a column that `datasets` wrote, each with the name of the first file that has them; {} for files without features."""
+        if self._written is None:
+            first = {(f.schema.metadata or {}).get(b"huggingface"): f for f in reversed(self.files)}
+            self._written = [(f.name, features_of(f.schema)) for f in reversed(first.values())]
+        return [(name, features.get(column, {})) for name, features in self._written]
 
     def _check_folders(self) -> None:
         """Raises InvalidArgumentError if a column in a file has other values than the name of the file's folder says. Only the statistics in the footers are
@@ -312,10 +344,9 @@ class Table:
         """Returns the rate in Hz to which `datasets` resamples the sounds of this table; None if the table's metadata has no rate. Raises
         InvalidArgumentError if the files have different rates."""
         rates: dict[str, str] = {}
-        for f in self.files:
-            feature = features_of(f.schema).get(self.image, {})
+        for name, feature in self.features_in_files(self.image):
             if feature.get("_type") == "Audio":
-                rates.setdefault(str(feature.get("sampling_rate")), f.name)
+                rates.setdefault(str(feature.get("sampling_rate")), name)
         if len(rates) > 1:
             (rate, first), (other, file) = list(rates.items())[:2]
             raise InvalidArgumentError(
@@ -532,6 +563,8 @@ class Table:
             taken = sum(map(bytes_of, values.values()))
             if taken > self.limit:
                 raise self._too_large(i, "it takes", taken)
+        for name, mode in self.modes.items():
+            values[name] = InMode(values[name], mode)
         where = self.where(i) if self.sound is None and self.image == "image" else f"{self.where(i)[:-1]}, column '{self.image}']"
         return Row({"image": values.pop(self.image), **values}, where)
 
@@ -570,6 +603,11 @@ class Table:
     def __repr__(self) -> str:
         first = self.files[0].name
         return first if len(self.files) == 1 else f"{first} and {len(self.files) - 1} more"
+
+
+def loaded(name: str) -> str:
+    """Returns an expression for messages that opens a file of a table with `datasets`."""
+    return f"datasets.Dataset.from_parquet({name!r})"
 
 
 def _constant(value: Any, row: int) -> Any:

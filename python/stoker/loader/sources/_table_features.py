@@ -7,6 +7,8 @@ import json
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
+from stoker.errors import InvalidArgumentError
+
 
 def features_of(schema: Any) -> dict[str, Any]:
     """Returns a dict from columns to the features that `datasets` wrote into the schema; {} for a schema without features."""
@@ -15,6 +17,31 @@ def features_of(schema: Any) -> dict[str, Any]:
     except (KeyError, ValueError, TypeError, RecursionError):
         return {}
     return {n: f for n, f in found.items() if isinstance(f, dict)} if isinstance(found, dict) else {}
+
+
+def check_mode(column: str, mode: Any, source: str) -> None:
+    """Raises InvalidArgumentError if `datasets` converts images to a mode of Pillow that a Loader does not decode. mode: from the column's feature. source: the
+    data set in messages, as "table", of which the user can cast the column."""
+    if mode not in (None, "RGB"):
+        raise InvalidArgumentError(
+            f"Loader: the column '{column}' has the feature Image(mode={mode!r}), and a Loader decodes images as RGB: "
+            f"{source}.cast_column('{column}', datasets.Image()) gives RGB, and transforms convert it, as transforms.Grayscale() does to gray"
+        )
+
+
+def check_sound(column: str, channels: Any, stream: Any, mono: bool, source: str) -> None:
+    """Raises InvalidArgumentError if a feature Audio demands other channels than stoker.Audio(mono=mono), or another stream than the first. source: as in
+    check_mode."""
+    if stream not in (None, 0):
+        said, why = f"stream_index={stream}", "a Loader decodes the first sound of a file"
+    elif channels is not None and (channels == 1) != mono:
+        said, why = f"num_channels={channels}", f"the field is stoker.Audio(mono={mono})"
+    else:
+        return
+    raise InvalidArgumentError(
+        f"Loader: the column '{column}' has the feature Audio({said}), and {why}: {source}.cast_column('{column}', datasets.Audio()) removes that from the "
+        f"feature{'' if stream not in (None, 0) else f', or give stoker.Audio(mono={not mono})'}"
+    )
 
 
 def other_classes(files: Iterable[tuple[str, Any]], columns: Collection[str]) -> str | None:
