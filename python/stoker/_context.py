@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The library's worker threads. All pipelines of a process with the same number of threads share them."""
+"""The library's worker threads. All pipelines of a process with the same number of threads share them, except for pipelines that a user's function makes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import weakref
 from typing import Any
 
 from stoker import _core
+from stoker._function import here
 from stoker._where import log
 
 _lock = threading.Lock()
@@ -28,7 +29,10 @@ def _log(level: int, text: str) -> None:
 
 def workers(threads: int | None) -> _Workers:
     """Returns the workers of pipelines with this number of threads. None or a number below 1 means the number of cores that the process may use. A forked
-    child gets new workers."""
+    child gets new workers. So does a pipeline that a user's function makes while a worker calls it: the function waits for that pipeline, and the shared
+    workers may all be inside such functions."""
+    if here.in_function:
+        return _Workers(max(threads or 0, 0))
     key = (os.getpid(), max(threads or 0, 0))
     with _lock:
         found = _contexts.get(key)

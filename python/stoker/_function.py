@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -21,6 +22,13 @@ from stoker.data_node import DataNode, call_operator, constant_node
 from stoker.errors import ArgumentError, InvalidArgumentError, UnknownArgumentError, UnsupportedError
 
 Given = tuple[bytearray, int, tuple[int, ...]]  # one sample of an input: a copy of its bytes, its type (DALIDataType), its shape
+
+
+class _Here(threading.local):
+    in_function = False  # whether this thread is a worker that calls a user's function
+
+
+here = _Here()
 
 
 @dataclass(frozen=True)
@@ -42,7 +50,8 @@ class Function(KeptErrors):
         self.handle = _core.Source(self.pull, None, ("",) * outputs, not by_batch, 0)
 
     def pull(self, epoch: int, _batch: int, _index: int, count: int, position: int, inputs: tuple[list[Given], ...]) -> list[list[Any]]:
-        """Calls the function with copies of the inputs, and returns its outputs as lists of samples. Runs on a thread of the library."""
+        """Calls the function with copies of the inputs, and returns its outputs as lists of samples. Runs on a worker of the library."""
+        here.in_function = True
         try:
             with self.side.context():
                 given = [[self.side.as_input(sample) for sample in samples] for samples in inputs]
@@ -55,6 +64,8 @@ class Function(KeptErrors):
         except Exception as e:
             e.add_note(self._where(epoch, position))
             raise
+        finally:
+            here.in_function = False
 
     def _where(self, epoch: int, position: int) -> str:
         which = f"the batch from sample {position}" if self.by_batch else f"sample {position}"

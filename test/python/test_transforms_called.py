@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A transform that is called on one image gives the values of a Loader, as an object of the image's own type."""
 
+import os
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -9,7 +11,7 @@ from support import SEED, import_torchvision
 torch = pytest.importorskip("torch")
 
 import stoker  # noqa: E402
-from stoker import Loader  # noqa: E402
+from stoker import Loader, Pipeline, fn  # noqa: E402
 from stoker import transforms as T  # noqa: E402
 from stoker.errors import InvalidArgumentError  # noqa: E402
 
@@ -233,3 +235,57 @@ def test_every_transform_takes_arrays_tensors_and_pil_images(name):
 def test_transforms_of_batches_refuse_one_image(name):
     with pytest.raises((InvalidArgumentError, stoker.StokerError), match=name):
         ALL[name](picture(30, 40, 3))
+
+
+FLIP = T.RandomHorizontalFlip(1.0)
+IN_FUNCTION = T.Lambda(lambda image: FLIP(image))
+TWICE_IN_FUNCTION = T.Lambda(lambda image: IN_FUNCTION(image))
+
+
+class Flipping(torch.utils.data.Dataset):
+    """Calls a transform, which calls a function, for each sample."""
+
+    def __init__(self, images, transform):
+        self.images, self.transform = images, transform
+
+    def __len__(self):
+        return len(self.images)
+
+    def __getitem__(self, index):
+        return np.asarray(self.transform(self.images[index])), index
+
+
+@pytest.mark.parametrize("transform", [IN_FUNCTION, TWICE_IN_FUNCTION], ids=["one level", "two levels"])
+def test_a_function_that_is_called_for_one_image_calls_a_transform(transform):
+    image = picture(8, 9, 3)
+    assert np.array_equal(transform(image), image[:, ::-1])
+
+
+@pytest.mark.parametrize("transform", [FLIP, IN_FUNCTION, TWICE_IN_FUNCTION], ids=["one level", "two levels", "three levels"])
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("form", ["transform", "Dataset", "python_function"])
+def test_a_transform_called_inside_of_a_loop(form, threads, transform):
+    images = picture(8, 8, 9, 3)
+    flipped = torch.from_numpy(images[:, :, ::-1].copy()).permute(0, 3, 1, 2)
+    if form == "python_function":
+        pipe = Pipeline(batch_size=8, num_threads=threads, device_id=None)
+        with pipe:
+            given = fn.external_source(source=lambda: list(images))
+            pipe.set_outputs(fn.python_function(given, function=lambda image: transform(image)))
+        pipe.build()
+        (outputs,) = pipe.run()
+        assert np.array_equal(np.stack([np.asarray(one) for one in outputs]), images[:, :, ::-1])
+        return
+    source, transforms = (images, [lambda image: transform(image)]) if form == "transform" else (Flipping(images, transform), [])
+    with Loader(source, 4, transforms=transforms, num_threads=threads, shuffle=False, dtype="uint8") as loader:
+        for _epoch in range(2):
+            assert torch.equal(torch.cat([batch[0] for batch in loader]), flipped)
+
+
+def test_pipelines_in_functions_leave_no_threads():
+    image = picture(8, 9, 3)
+    IN_FUNCTION(image)
+    before = len(os.listdir("/proc/self/task"))
+    for _ in range(5):
+        IN_FUNCTION(image)
+    assert len(os.listdir("/proc/self/task")) <= before
