@@ -289,21 +289,24 @@ static enum stk_status check_counts(const struct stk_pipeline *p, const struct s
 	return STK_OK;
 }
 
-/* Requests one batch from all sources. If one fails, still asks the others, so that all are at the same batch afterwards; returns the first error. */
+/* Requests one batch from all sources. If one fails, still asks the others, so that all are at the same batch afterwards; returns the first error. *last: set
+ * to true if a source reports the end of its epoch, even if another one has failed. */
 static enum stk_status pull_all(struct stk_pipeline *p, struct stk_record *r, bool *last, struct stk_error *err)
 {
 	enum stk_status s = STK_OK;
-	for (int32_t c = 0; c < first_level(p)->n_callbacks && s != STK_END; c++) {
+	bool ended = false;
+	for (int32_t c = 0; c < first_level(p)->n_callbacks && !ended; c++) {
 		struct stk_error further = {.sample = -1, .epoch = -1, .offset = -1};
 		const enum stk_status one = pull_batch(p, r, c, s ? &further : err);
-		*last |= one == STK_OK && fed_of(r, c)->last;
+		*last |= fed_of(r, c)->last;
+		ended = one == STK_END;
 		s = s ? s : one;
 	}
 	return s;
 }
 
-/* Requests one batch from all sources, and passes it to the chains. Returns STK_END if the epoch has ended and there is no batch. *last: set to true if this
- * batch is the epoch's last, which is only known without a reader. */
+/* Requests one batch from all sources, and passes it to the chains. Returns STK_END if the epoch has ended and there is no batch. *last: set to true if the
+ * epoch ends with this batch or before it, also if the batch fails; this is only known without a reader. */
 static enum stk_status feed_record(struct stk_pipeline *p, struct stk_record *r, bool *last, struct stk_error *err)
 {
 	int32_t n = first_level(p)->n_callbacks;
@@ -357,8 +360,7 @@ static void feed_one(struct stk_pipeline *p, struct stk_record *r)
 	int64_t begin = stk__clock_ns();
 	stk__range_begin(p->ctx->ranges, STK_SPAN_CALLBACK, r->k);
 	enum stk_status s = feed_record(p, r, &last, &err);
-	last &= s == STK_OK;
-	if (leads && (s == STK_END || last))
+	if (leads && last)
 		call_reset(p, f->epoch + 1);
 	stk__range_end(p->ctx->ranges);
 	int64_t end = stk__clock_ns();
@@ -375,7 +377,7 @@ static void feed_one(struct stk_pipeline *p, struct stk_record *r)
 		r->at.last = last;
 	f->k++;
 	f->step++;
-	if (leads && (s == STK_END || last)) {
+	if (leads && last) {
 		f->epoch++;
 		f->step = 0;
 	}

@@ -711,3 +711,73 @@ def test_sources_stay_at_the_same_batch_after_one_has_failed(failing_first, othe
         except ValueError as e:
             found.append(str(e).split(":")[0].split("\n")[0])
     assert [f if isinstance(f, list) else None for f in found] == [None if k in (1, 2, 5) else [k, 100 * k] for k in range(8)]
+
+
+class Rewinding:
+    """A source as in NVIDIA's examples, which begins its next epoch before it raises StopIteration. bad: the batch at which it fails once."""
+
+    def __init__(self, count, bad=None):
+        self.count, self.bad, self.next = count, bad, 0
+
+    def __iter__(self):
+        self.next = 0
+        return self
+
+    def __next__(self):
+        if self.next == self.count:
+            self.next = 0
+            raise StopIteration
+        self.next += 1
+        if self.next - 1 == self.bad:
+            self.bad = None
+            raise ValueError("a bad batch")
+        return [np.array([self.next - 1], np.int32)]
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+def test_a_source_ends_the_epoch_at_the_batch_at_which_another_one_fails(depth):
+    pipe = Pipeline(batch_size=1, num_threads=1, device_id=None, prefetch_queue_depth=depth)
+    with pipe:
+        pipe.set_outputs(*(fn.external_source(source=s, cycle="raise") for s in (Rewinding(5, 3), Rewinding(3))))
+    pipe.build()
+    found = []
+    for _ in range(12):
+        try:
+            found.append([int(np.array(t.at(0))[0]) for t in pipe.run()])
+        except ValueError:
+            found.append("failed")
+        except StopIteration:
+            found.append("end")
+            pipe.reset()
+    epoch = [[0, 0], [1, 1], [2, 2]]
+    assert found == [*epoch, "failed", "end", *epoch, "end", *epoch]
+
+
+@pytest.mark.parametrize("failing_first", [True, False])
+def test_a_failed_batch_is_the_last_one_if_another_source_says_so(failing_first):
+    def short(sample):  # called for each sample: its epoch ends at the second batch
+        if sample.idx_in_epoch == 3:
+            raise StopIteration
+        return np.array([sample.idx_in_epoch], np.int32)
+
+    def failing(info):
+        if info.iteration == 1 and info.epoch_idx == 0:
+            raise ValueError("a bad batch")
+        return [np.array([10 * info.iteration], np.int32)] * 2
+
+    pipe = Pipeline(batch_size=2, num_threads=1, device_id=None)
+    with pipe:
+        one = fn.external_source(source=failing, batch=True, batch_info=True)
+        other = fn.external_source(source=short, batch=False)
+        pipe.set_outputs(*((one, other) if failing_first else (other, one)))
+    pipe.build()
+    found = []
+    for _ in range(4):
+        try:
+            found.append([np.array(t.as_tensor())[:, 0].tolist() for t in pipe.run()][:: 1 if failing_first else -1])
+        except ValueError:
+            found.append("failed")
+        except StopIteration:
+            found.append("end")
+            pipe.reset()
+    assert found == [[[0, 0], [0, 1]], "failed", "end", [[0, 0], [0, 1]]]
