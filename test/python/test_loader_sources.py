@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sources of a Loader other than folders: torchvision's data sets, arrays, tables, streams, Hugging Face's datasets; the threads that run their Python."""
 
+import contextlib
 import gzip
 import io
 import os
 import pickle
+import re
 import shutil
 import struct
 import subprocess
@@ -19,10 +21,11 @@ import pytest
 import stoker
 import torch
 from PIL import Image
+from sound_files import pcm16
 from stoker import Loader
 from stoker import transforms as T
 from stoker.errors import InvalidArgumentError, StateError
-from support import import_torchvision
+from support import import_torchvision, tar_of, write_tree
 
 SMALL = [T.Resize((16, 20))]
 ROOT = Path(__file__).resolve().parents[2]
@@ -741,3 +744,81 @@ def test_derived_loaders_that_pass_arguments_on(tree, tmp_path):
     assert mine.alpha == 3 and sum(len(batch.label) for batch in mine) == len(files)
     with pytest.raises(TypeError, match="there is no argument 'shufle'; did you mean 'shuffle'"):
         Mine.from_csv(tmp_path / "t.csv", shufle=True, **more)
+
+
+# ---- split ----
+
+
+def sources_without_splits(root, rng):
+    """Yields the name, a function that makes a Loader with further arguments, and the advice of each kind of source that has no splits."""
+    paths = write_tree(root / "tree", rng, 2, 2, 20, 30)
+    data = paths[0].read_bytes()
+    pairs = [(str(path), 0) for path in paths]
+    (root / "flat").mkdir()
+    (root / "flat" / "a.tar").write_bytes(tar_of([("0.jpg", data), ("0.cls", b"0")]))
+    (root / "t.csv").write_text("path,label\n" + "".join(f"{path},0\n" for path, _ in pairs))
+    (root / "sounds" / "one").mkdir(parents=True)
+    (root / "sounds" / "one" / "a.wav").write_bytes(pcm16(rng, 800))
+    (root / "videos" / "one").mkdir(parents=True)
+    (root / "videos" / "one" / "a.mp4").write_bytes(b"0")
+    arrays = (np.zeros((4, 8, 8, 3), np.uint8), np.zeros(4, np.int64))
+
+    class Stream(torch.utils.data.IterableDataset):
+        def __iter__(self):
+            return iter(pairs)
+
+    folder, samples, tars = "give the folder of the split itself", "give the samples of the split only", "data/test-*.tar"
+    yield "folder", lambda **more: Loader(root / "tree", 4, transforms=SMALL, **more), folder
+    yield "sounds", lambda **more: Loader(root / "sounds", 1, fields={"audio": stoker.Audio(), "label": None}, **more), folder
+    yield "videos", lambda **more: Loader(root / "videos", 1, frames=2, **more), folder
+    yield "tars", lambda **more: Loader(root / "flat", 1, **more), tars
+    yield "from_tars", lambda **more: Loader.from_tars(root / "flat" / "a.tar", 1, **more), tars
+    yield "pairs", lambda **more: Loader(pairs, 4, transforms=SMALL, **more), samples
+    yield "paths", lambda **more: Loader([path for path, _ in pairs], 4, transforms=SMALL, **more), samples
+    yield "csv", lambda **more: Loader.from_csv(root / "t.csv", 4, targets="label", transforms=SMALL, **more), samples
+    yield "arrays", lambda **more: Loader(arrays, 4, **more), samples
+    yield "tensors", lambda **more: Loader(torch.utils.data.TensorDataset(*map(torch.from_numpy, arrays)), 4, **more), samples
+    yield "dataset", lambda **more: Loader(FilesOf(pairs), 4, transforms=SMALL, **more), samples
+    yield "stream", lambda **more: Loader(Stream(), 4, transforms=SMALL, **more), samples
+    with contextlib.suppress(ImportError):
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        (root / "hf").mkdir()
+        for split in ("train", "test"):
+            pq.write_table(pa.table({"x": [1.0, 2.0]}), root / "hf" / f"{split}-00000.parquet")
+        glob = str(root / "hf" / "test-*.parquet")
+        yield "table", lambda **more: Loader(root / "hf", 2, **more), repr(glob)
+        yield "from_parquet", lambda **more: Loader.from_parquet(root / "hf", 2, **more), "data/test-"
+        yield "glob", lambda **more: Loader(root / "hf" / "*.parquet", 2, **more), "data/test-"
+
+
+class FilesOf(torch.utils.data.Dataset):
+    def __init__(self, pairs):
+        self.pairs = pairs
+
+    def __len__(self):
+        return len(self.pairs)
+
+    def __getitem__(self, i):
+        return self.pairs[i]
+
+
+def test_sources_without_splits_refuse_one(tmp_path, rng):
+    """Only CIFAR's and MNIST's files have splits. Any other source would be read whole, as if it were the split."""
+    for name, make, said in sources_without_splits(tmp_path, rng):
+        make().close()
+        with pytest.raises(InvalidArgumentError, match=f"split='test' is only for the files of CIFAR or MNIST.*{re.escape(said)}"):
+            make(split="test")
+        for split in ("val", ""):
+            with pytest.raises(InvalidArgumentError, match='split is "train" or "test"'):
+                make(split=split)
+        if name in ("folder", "sounds", "videos"):
+            make(split="train").close()
+        else:
+            with pytest.raises(InvalidArgumentError, match="split='train' is only for the files of CIFAR or MNIST"):
+                make(split="train")
+    folder, _, _ = cifar_pickles(tmp_path / "cifar", rng)
+    for split in ("val", ""):
+        with pytest.raises(InvalidArgumentError, match='split is "train" or "test"'):
+            Loader(folder, 3, split=split)

@@ -55,7 +55,7 @@ class LoaderArguments(Arguments, total=False):
     fields: Sequence[str] | Mapping[str, Any] | None
     ragged: Sequence[str]
     pin_memory: bool
-    split: str
+    split: str | None
     exif_orientation: bool
     views: Sequence[tuple[int, Any]] | None
     frames: int | None

@@ -35,7 +35,7 @@ from stoker.loader.sources._array_source import ArraySource
 from stoker.loader.sources._arrays import Arrays, in_folder
 from stoker.loader.sources._dataset import DatasetSource
 from stoker.loader.sources._described import Listing, classes_of, object_of
-from stoker.loader.sources._files import from_folder, from_list, listed, table_error
+from stoker.loader.sources._files import CifarSource, FileSource, from_folder, from_list, listed, table_error
 from stoker.loader.sources._hub import HubStream, HubTable, is_hub, table_of, turned, whole_of
 from stoker.loader.sources._image_sizes import waveforms
 from stoker.loader.sources._known import Listed, Taken, TakenTransforms, is_stream, known
@@ -163,7 +163,7 @@ class Loader(metaclass=BriefHelp):
         fields: Sequence[str] | Mapping[str, Any] | None = None,
         ragged: Sequence[str] = (),
         pin_memory: bool = False,
-        split: str = "train",
+        split: str | None = None,
         exif_orientation: bool = False,
         views: Sequence[tuple[int, Any]] | None = None,
         python_workers: int = 0,
@@ -184,7 +184,7 @@ class Loader(metaclass=BriefHelp):
         kinds = kinds_of(fields)
         arguments = self._dataset_arguments(fields, kinds, parts, given)
         self._given = object_of(parts.source)
-        source, images = _known_source(pipeline or parts.source, split, more.get("storage"), arguments)
+        source, images = _known_source(pipeline or parts.source, "train" if split is None else split, more.get("storage"), arguments)
         if isinstance(source, Table) and source.plain:
             _options.refuse_of_images(given, self._fields_of_padded)
             arguments.of_columns(source.image, None if pads is None else pads["Image"])
@@ -851,7 +851,11 @@ def _open_in_order(
     arguments of the Loader."""
     sampler, batch_sampler, bucket_by = given["sampler"], given["batch_sampler"], given["bucket_by"]
     order = make_order(sampler, spec.seed) if batch_sampler is None else BatchOrder(batch_sampler)
-    opened = _open_source(source, images, given["split"], arguments)
+    split = given["split"]
+    opened = _open_source(source, images, "train" if split is None else split, arguments)
+    has_splits = isinstance(opened, CifarSource) or (isinstance(images, Arrays) and isinstance(source, (str, os.PathLike)))
+    if split is not None and not has_splits:
+        _refuse_split(split, given["source"], opened)
     _check_shuffle(spec, opened)
     opened.check_kinds(arguments)
     if batch_sampler is not None:
@@ -861,6 +865,24 @@ def _open_in_order(
         order = make_buckets(bucket_by, opened, spec)
         spec.shuffle = False
     return opened, order
+
+
+def _refuse_split(split: Any, given: Any, opened: Source) -> None:
+    """Raises InvalidArgumentError for the argument `split` with a source that has none. Only split="train" of a folder is allowed: it asks for what is read
+    anyway. given: the user's source."""
+    is_folder = isinstance(opened, FileSource) and opened.root is not None
+    if is_folder and split == "train":
+        return
+    way = "give the samples of the split only"
+    if is_folder:
+        way = "give the folder of the split itself"
+    elif isinstance(opened, TarSource):
+        way = f"give the tars of the split only, as 'data/{split}-*.tar'"
+    elif isinstance(opened, TableSource):
+        folder = os.fsdecode(given) if isinstance(given, (str, os.PathLike)) and os.path.isdir(given) else "data"
+        way = f"give the files of the split, as {os.path.join(folder, f'{split}-*.parquet')!r}"
+    what = f"split={split!r} is" if split in ("train", "test") else f'split is "train" or "test", not {split!r}, and'
+    raise InvalidArgumentError(f"Loader: {what} only for the files of CIFAR or MNIST; {opened!r} has none: {way}")
 
 
 def _check_buckets(ordered: bool, opened: Source) -> None:

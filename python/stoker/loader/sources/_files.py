@@ -236,17 +236,10 @@ def is_cifar(folder: Path) -> bool:
 
 
 def from_folder(folder: str, split: str) -> Source:
+    """Opens a folder of images, or of CIFAR's binary files, which have splits."""
     if is_cifar(Path(folder)):
         return CifarSource(folder, split)
     _refuse_robots(folder)
-    if split not in ("train", "test"):
-        raise InvalidArgumentError(
-            f'Loader: split is "train" or "test", and only for CIFAR or MNIST, not {split!r}: for other data give the folder of the split itself'
-        )
-    if split != "train":
-        raise InvalidArgumentError(
-            f"Loader: split={split!r} is for the files of CIFAR or MNIST; {folder} has none: give the folder of the split itself"
-        )
     return FileSource(folder, None, None)
 
 
