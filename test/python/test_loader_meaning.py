@@ -850,6 +850,41 @@ def test_a_list_of_ids_as_sampler(tree):
         assert [b.index.tolist() for b in loader] == [[5, 1], [1, 20]]
 
 
+def test_whole_numbers_are_never_weights_that_count_as_ids(tree, capfd):
+    """torch's WeightedRandomSampler takes whole numbers. A list of as many whole numbers as samples is refused if it looks like weights; ids that were drawn
+    with replacement are taken, and a line says so."""
+    fields, weights = ("index",), [5 if i % 7 == 2 else 1 for i in range(21)]
+    for given in (
+        weights,
+        tuple(weights),
+        np.array(weights),
+        torch.tensor(weights),
+        [1] * 21,
+        [0, 1] * 10 + [1],
+        [1000 + i // 2 for i in range(21)],
+    ):
+        with pytest.raises(InvalidArgumentError, match=r"ids or weights\?.*float\(w\) for w in weights.*lambda epoch: ids"):
+            Loader(tree, 4, transforms=SMALL, sampler=given)
+        with pytest.raises(InvalidArgumentError, match=r"ids or weights\?"):
+            list(Loader((np.zeros((21, 8, 8, 3), np.uint8), np.arange(21)), 4, sampler=given))
+    indices = {
+        i for batch in Loader(tree, 4, transforms=SMALL, sampler=[float(w) for w in weights], fields=fields) for i in batch.index.tolist()
+    }
+    assert len(indices) > 6, "drawn by weight"
+    chosen = [i for b in Loader(tree, 4, transforms=SMALL, sampler=lambda epoch: weights, fields=fields) for i in b.index.tolist()]
+    assert chosen == weights
+    assert "taken as ids" not in capfd.readouterr().err
+    drawn = np.random.default_rng(3).integers(0, 21, 21).tolist()
+    loader = Loader(tree, 4, transforms=SMALL, sampler=drawn, fields=fields)
+    assert [i for b in loader for i in b.index.tolist()] == drawn
+    loader.close()
+    list(loader)
+    assert capfd.readouterr().err.count("taken as ids of samples; [float(w) for w in weights]") == 1
+    for ids in (list(range(21))[::-1], [3] * 20, [3] * 22, weights[:5]):
+        assert [i for b in Loader(tree, 4, transforms=SMALL, sampler=ids, fields=fields) for i in b.index.tolist()] == ids
+    assert not capfd.readouterr().err
+
+
 @pytest.mark.parametrize("settings", [{"device": "meta"}, {"dtype": "float64"}], ids=lambda settings: next(iter(settings)))
 def test_batches_do_not_depend_on_the_defaults_of_torch(tree, settings):
     class Boxes:

@@ -10,6 +10,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from stoker._where import notice
 from stoker.errors import InvalidArgumentError
 
 GAP = -1  # fills the lists of ids of batches that have fewer samples than the largest batch
@@ -140,6 +141,28 @@ class SamplerOrder(Order):
             return None
 
 
+class ListOrder(SamplerOrder):
+    """Takes the ids from a list of whole numbers. Such a list, with an entry for each sample, may have been meant as weights, which torch takes as whole numbers
+    too. Weights repeat few values. Ids that were drawn with replacement have about 0.63 times as many values as entries."""
+
+    noticed = False
+
+    def check(self, samples: int) -> None:
+        values = set(self.sampler)
+        if len(self.sampler) != samples or len(values) == samples:
+            return
+        if 2 * len(values) <= samples or max(values) >= samples:
+            raise InvalidArgumentError(
+                f"sampler: ids or weights? It is a list of {samples} whole numbers, one for each sample, with {len(values)} different values. Weights are "
+                "floats: sampler=[float(w) for w in weights]. For ids give a function of the epoch: sampler=lambda epoch: ids (those of all ranks)"
+            )
+        if not self.noticed:
+            self.noticed = True
+            notice(
+                f"sampler: its {samples} whole numbers, one for each sample, are taken as ids of samples; [float(w) for w in weights] makes weights of them"
+            )
+
+
 class BatchOrder(Order):
     """Takes the batches of this rank from one of torch's batch samplers, or from a list of lists. Fills smaller batches with GAP, so that all have the size of
     the epoch's largest one."""
@@ -224,7 +247,9 @@ def make_order(sampler: Any, seed: int) -> Order | None:
             values = list(map(_plain, values))
         _refuse_bools(values, "sampler")
         # A list of whole numbers has ids, as for a DataLoader. A list with another number in it has weights.
-        return SamplerOrder(values) if all(isinstance(v, int) for v in values) else WeightedOrder(values, seed)
+        return ListOrder(values) if all(isinstance(v, int) for v in values) else WeightedOrder(values, seed)
     if hasattr(sampler, "__iter__"):
         return SamplerOrder(sampler)
-    raise InvalidArgumentError(f"sampler is a function of the epoch, weights, or one of torch's samplers, not {type(sampler).__name__}")
+    raise InvalidArgumentError(
+        f"sampler is a function of the epoch, a list of ids, a list of floats as weights, or one of torch's samplers, not {type(sampler).__name__}"
+    )
