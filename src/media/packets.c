@@ -27,7 +27,8 @@ struct listing {
 	uint8_t *compare; /* memory for bytes of the file that are compared with the bytes of a packet */
 	size_t compare_capacity;
 	int structure; /* of the previous packet's picture, as the parser of H.264 found it (enum AVPictureStructure) */
-	bool untimed;
+	bool untimed;  /* a packet has no time of presentation */
+	bool stated; /* the file states a time of presentation. Of AVI files, FFmpeg reports times of decoding as those of bidirectional pictures. */
 	bool damaged; /* the demuxer found the previous packet incomplete */
 	int pid;      /* number of the stream in an MPEG-TS file; -1 for other containers */
 };
@@ -279,8 +280,9 @@ static enum stk_status add(struct listing *l, const AVPacket *found, struct stk_
 		packet->pts = p->v[p->count - 1].pts;
 		packet->flags |= STK_PACKET_DROPPED;
 	}
-	l->untimed |= packet->pts == STK_NO_TIME;
 	l->dts[p->count] = found->dts == AV_NOPTS_VALUE ? STK_NO_TIME : found->dts;
+	l->untimed |= packet->pts == STK_NO_TIME;
+	l->stated |= packet->pts != STK_NO_TIME && packet->pts != l->dts[p->count];
 	l->picture[p->count] = p->count;
 	if (!stk__container_blank(l->c)) {
 		packet->flags |= is_hidden(l, found) ? STK_PACKET_DROPPED : 0;
@@ -293,7 +295,7 @@ static enum stk_status add(struct listing *l, const AVPacket *found, struct stk_
 	return s;
 }
 
-/* ---- files that store no times of presentation ---- */
+/* ---- missing times of presentation ---- */
 
 struct picture {
 	int32_t order, packet;
@@ -321,17 +323,27 @@ static void order_mpeg(int32_t *picture, int32_t count)
 	}
 }
 
-/* Assigns times of presentation. Sorts the pictures between two key frames by their picture order counts, and gives them the times at which packets are
- * decoded; if the file does not store these either, the times follow from the stream's frame rate, or from 25 frames a second if that is unknown. */
-static enum stk_status make_times(struct listing *l, AVRational rate, struct stk_error *err)
+/* Lists the pictures in order of presentation: sorts those between two key frames by their picture order counts. */
+static void sort_pictures(struct listing *l, struct picture *pictures)
 {
-	struct stk_packets *p = l->out;
-	struct picture *pictures = stk__alloc((size_t)p->count * sizeof *pictures);
-	if (!pictures)
-		return no_memory(err);
-	bool timed = true;
+	const struct stk_packets *p = l->out;
 	if (is_mpeg(l->parameters->codec_id) && l->parser)
 		order_mpeg(l->picture, p->count);
+	for (int32_t first = 0, end; first < p->count; first = end) {
+		for (end = first + 1; end < p->count && !(p->v[end].flags & STK_PACKET_KEY && l->picture[end] == 0); end++)
+			;
+		for (int32_t i = first; i < end; i++)
+			pictures[i] = (struct picture){l->picture[i], i};
+		qsort(pictures + first, (size_t)(end - first), sizeof *pictures, by_order);
+	}
+}
+
+/* Assigns times of presentation to the packets of a file that states none. The pictures get the times at which packets are decoded; if the file does not store
+ * these either, the times follow from the stream's frame rate, or from 25 frames a second if that is unknown. */
+static void make_times(struct listing *l, const struct picture *pictures, AVRational rate)
+{
+	struct stk_packets *p = l->out;
+	bool timed = true;
 	for (int32_t i = 0; i < p->count; i++)
 		timed = timed && l->dts[i] != STK_NO_TIME;
 	if (timed)
@@ -343,20 +355,98 @@ static enum stk_status make_times(struct listing *l, AVRational rate, struct stk
 		p->tb_num = 1;
 		p->tb_den = 25;
 	}
-	for (int32_t first = 0, end; first < p->count; first = end) {
-		for (end = first + 1; end < p->count && !(p->v[end].flags & STK_PACKET_KEY && l->picture[end] == 0); end++)
-			;
-		for (int32_t i = first; i < end; i++)
-			pictures[i] = (struct picture){l->picture[i], i};
-		qsort(pictures + first, (size_t)(end - first), sizeof *pictures, by_order);
-	}
 	for (int32_t i = 0; i < p->count; i++) {
 		p->v[pictures[i].packet].pts = timed ? l->dts[i] : i;
 		if (!timed)
 			p->v[pictures[i].packet].duration = 1;
 	}
-	stk__free(pictures);
+}
+
+/* Returns for how many time bases a packet's picture is presented: at least 1. */
+static int64_t length_of(const struct stk_packets *p, int32_t packet, AVRational rate)
+{
+	const int64_t stated = p->v[packet].duration;
+	const double seconds = rate.num > 0 && rate.den > 0 ? (double)rate.den / rate.num : 1.0 / 25,
+		     bases = seconds * p->tb_den / p->tb_num;
+	if (stated > 0 && stated <= STK_MOST_TIME)
+		return stated;
+	return bases < 1 ? 1 : bases > INT32_MAX ? INT32_MAX : (int64_t)bases;
+}
+
+/* Assigns times to pictures first .. end - 1, which have none, from the times of the pictures next to them in order of presentation. Each begins where the
+ * previous one ends, or they divide the time between their neighbours equally if they would not end before the next one. Returns false if that is impossible. */
+static bool fill_run(struct stk_packets *p, const struct picture *pictures, int32_t count, int32_t first, int32_t end, AVRational rate)
+{
+	const int64_t before = first > 0 ? p->v[pictures[first - 1].packet].pts : STK_NO_TIME;
+	const int64_t after = end < count ? p->v[pictures[end].packet].pts : STK_NO_TIME;
+	const int64_t parts = end - first + 1;
+	int64_t t = before;
+	if (before == STK_NO_TIME) {
+		t = after;
+		for (int32_t i = end - 1; i >= first && t >= -STK_MOST_TIME; i--)
+			p->v[pictures[i].packet].pts = t -= length_of(p, pictures[i].packet, rate);
+		return t >= -STK_MOST_TIME;
+	}
+	if (after != STK_NO_TIME && after - before < parts)
+		return false;
+	for (int32_t i = first; i < end && t <= STK_MOST_TIME; i++)
+		p->v[pictures[i].packet].pts = t += length_of(p, pictures[i - 1].packet, rate);
+	if (after == STK_NO_TIME || t < after)
+		return t <= STK_MOST_TIME;
+	for (int32_t i = first; i < end; i++)
+		p->v[pictures[i].packet].pts =
+			before + (after - before) / parts * (i - first + 1) + (after - before) % parts * (i - first + 1) / parts;
+	return true;
+}
+
+/* Returns whether the file stores pictures in another order than that of presentation. */
+static bool goes_back(const struct stk_packets *p)
+{
+	int64_t latest = STK_NO_TIME;
+	for (int32_t i = 0; i < p->count; i++) {
+		if (p->v[i].pts != STK_NO_TIME && p->v[i].pts < latest)
+			return true;
+		latest = p->v[i].pts > latest ? p->v[i].pts : latest;
+	}
+	return false;
+}
+
+/* Assigns times to the pictures that have none, if the file states the times of others. A part of a longer video in Matroska has such pictures, since Matroska
+ * cannot store the times before 0 of its leading pictures. In an MPEG program stream, some pictures have no header with a time. */
+static enum stk_status fill_times(struct listing *l, struct picture *pictures, AVRational rate, struct stk_error *err)
+{
+	const int32_t lost = STK_PACKET_DAMAGED | STK_PACKET_DROPPED; /* add() gives these packets the time of another picture */
+	struct stk_packets *p = l->out;
+	const bool ordered = l->parser || !goes_back(p);
+	int32_t count = 0;
+	for (int32_t i = 0; i < p->count; i++)
+		if (p->v[pictures[i].packet].pts == STK_NO_TIME || (p->v[pictures[i].packet].flags & lost) != lost)
+			pictures[count++] = pictures[i];
+	for (int32_t i = 0, end; i < count; i = end + 1) {
+		for (end = i; end < count && p->v[pictures[end].packet].pts == STK_NO_TIME; end++)
+			;
+		if (end > i && (!ordered || !fill_run(p, pictures, count, i, end, rate)))
+			return stk__fail(err, STK_UNSUPPORTED,
+				"packet %d has no time of presentation, and the times of the packets next to it contradict the order of the pictures; encode the file "
+				"again (ffmpeg -i FILE NEW.mp4)",
+				pictures[i].packet);
+	}
 	return STK_OK;
+}
+
+static enum stk_status complete_times(struct listing *l, AVRational rate, struct stk_error *err)
+{
+	struct picture *pictures = stk__alloc((size_t)l->out->count * sizeof *pictures);
+	enum stk_status s = STK_OK;
+	if (!pictures)
+		return no_memory(err);
+	sort_pictures(l, pictures);
+	if (l->stated)
+		s = fill_times(l, pictures, rate, err);
+	else
+		make_times(l, pictures, rate);
+	stk__free(pictures);
+	return s;
 }
 
 /* ---- the list ---- */
@@ -437,7 +527,7 @@ enum stk_status stk__packets_read(struct stk_container *c, const struct stk_ffmp
 	prepare_parser(&l);
 	enum stk_status s = read_all(&l, err);
 	if (!s && l.untimed)
-		s = make_times(&l, stream->r_frame_rate, err);
+		s = complete_times(&l, stream->r_frame_rate, err);
 	if (!s)
 		find_reorder(out);
 	if (l.parser)

@@ -258,6 +258,77 @@ def test_times_are_ffmpegs(clips, name):
     assert decoder.metadata.end_stream_seconds > want[-1]
 
 
+def guessed_times(path):
+    """Returns FFmpeg's time of each frame. FFmpeg guesses some of them; frames without a guess have nan."""
+    words = [
+        "ffprobe",
+        "-v",
+        "error",
+        "-select_streams",
+        "v:0",
+        "-show_entries",
+        "frame=best_effort_timestamp_time",
+        "-of",
+        "csv=p=0",
+        path,
+    ]
+    lines = subprocess.run(words, capture_output=True, check=True, timeout=60, text=True).stdout.split()
+    return [float(t.strip(",").replace("N/A", "nan")) for t in lines]
+
+
+UNEVEN = "-vf select='not(mod(n\\,3))+gt(random(1)\\,0.6)' -vsync vfr "
+
+
+@pytest.mark.parametrize(
+    "codec",
+    [
+        "libx264 -x264-params open-gop=1:bframes=3:keyint=12:min-keyint=12:scenecut=0",
+        "libx265 -preset ultrafast -x265-params log-level=error:open-gop=1:bframes=4:keyint=12:min-keyint=12",
+    ],
+)
+def test_leading_pictures_without_a_time_leave_the_other_times(tmp_path, codec):
+    """Parts of a Matroska file begin with pictures of negative times, which the format cannot store."""
+    videos.ffmpeg(f"-f lavfi -i testsrc2=size=96x64:rate=25:duration=5 {UNEVEN} -c:v {codec}", tmp_path / "whole.mkv")
+    videos.ffmpeg("-i", tmp_path / "whole.mkv", "-c copy -f segment -segment_time 1 -reset_timestamps 1", tmp_path / "part%d.mkv")
+    parts = sorted(tmp_path.glob("part*.mkv"))
+    for part in parts:
+        want = guessed_times(part)
+        decoder = opened(part)
+        got = decoder.get_frames_in_range(0, len(decoder))
+        assert np.allclose(got.pts_seconds, want, atol=1e-6)
+        assert np.array_equal(got.data, videos.frames(part))
+    assert any(None in videos.packet_times(part) for part in parts)
+
+
+@pytest.mark.parametrize(
+    ("name", "codec"),
+    [
+        ("mpeg2.mpg", "mpeg2video -g 12 -bf 2"),
+        ("mpeg1.mpg", "mpeg1video -g 12 -bf 2"),
+        ("h264.vob", "libx264 -g 12 -bf 3 -b:v 20k"),
+        ("hevc.mpg", "libx265 -preset ultrafast -b:v 20k -x265-params log-level=error:bframes=3"),
+    ],
+)
+def test_program_streams_keep_the_times_that_they_state(tmp_path, name, codec):
+    path = tmp_path / name
+    videos.ffmpeg(f"-f lavfi -i testsrc2=size=96x64:rate=25:duration=4 -c:v {codec}", path)
+    assert None in videos.packet_times(path)
+    known = np.array(guessed_times(path))
+    decoder = opened(path)
+    want = known[0] + np.arange(len(decoder)) / 25
+    assert np.nanmax(np.abs(known - want)) < 1e-6
+    assert np.allclose(decoder.get_frames_in_range(0, len(decoder)).pts_seconds, want, atol=1e-6)
+
+
+def test_times_that_contradict_the_order_of_pictures_are_refused(tmp_path):
+    """The times of the second half begin again, after a picture without a time."""
+    videos.ffmpeg("-f lavfi -i testsrc2=size=176x144:rate=25:duration=2.4 -c:v mpeg2video -g 12 -bf 2", tmp_path / "one.mpg")
+    assert videos.packet_times(tmp_path / "one.mpg")[-2] is None
+    data = (tmp_path / "one.mpg").read_bytes()
+    with pytest.raises(stoker.StokerError, match=r"has no time of presentation.*encode the file again"):
+        stoker.VideoDecoder(data + data)
+
+
 @pytest.mark.parametrize("ending", ["h264", "ts", "m2v"])
 def test_colours_of_parts_do_not_depend_on_the_order_of_reading(tmp_path, ending):
     """The parts of the file state no colours, then one range and matrix, then others. libavcodec keeps what an earlier part has stated."""

@@ -170,3 +170,10 @@ def times(path: Path) -> list[float]:
     """Returns the time in seconds at which each frame begins, as FFmpeg reports it."""
     words = ["ffprobe", "-v", "error", "-select_streams", "v:0", "-show_entries", "frame=pts_time", "-of", "csv=p=0", str(path)]
     return [float(t.strip(",")) for t in subprocess.run(words, capture_output=True, check=True, timeout=60, text=True).stdout.split()]
+
+
+def packet_times(path: Path) -> list[float | None]:
+    """Returns the time of presentation in seconds that FFmpeg reports for each packet, or None."""
+    words = ["ffprobe", "-v", "error", "-select_streams", "v:0", "-show_entries", "packet=pts_time", "-of", "csv=p=0", str(path)]
+    lines = subprocess.run(words, capture_output=True, check=True, timeout=60, text=True).stdout.split()
+    return [None if "N/A" in t else float(t.strip(",")) for t in lines]
