@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +55,45 @@ def write_table(root: Path, rng: np.random.Generator, sizes: tuple[int, ...] = (
         write(root / f"part-{number:03d}.parquet", rows_of(rng, size, first), group, **options)
         first += size
     return root
+
+
+@contextlib.contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """Serves the files of a folder by HTTP, also ranges of them, whatever the query of a URL. Gives the server's URL."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+        def do_GET(self) -> None:
+            file = folder / self.path.partition("?")[0].lstrip("/")
+            if not file.is_file():
+                return self.send_error(404)
+            data, wanted = file.read_bytes(), self.headers.get("Range")
+            begin, end = 0, len(data) - 1
+            if wanted is not None:
+                low, _, high = wanted.removeprefix("bytes=").partition("-")
+                begin = int(low) if low else len(data) - int(high)
+                end = min(int(high), end) if low and high else end
+            self.send_response(200 if wanted is None else 206)
+            if wanted is not None:
+                self.send_header("Content-Range", f"bytes {begin}-{end}/{len(data)}")
+            self.send_header("Content-Length", str(end + 1 - begin))
+            self.end_headers()
+            self.wfile.write(data[begin : end + 1])
+            return None
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
 
 def labels_of(loader: Any) -> Iterator[list[int]]:

@@ -170,7 +170,7 @@ class Table:
                 )
         if len(self.columns) > _MOST_COLUMNS:
             raise InvalidArgumentError(
-                f"Loader: {self.files[0].name} has {len(self.columns)} columns that batches could hold, and they hold at most {_MOST_COLUMNS}: fields= "
+                f"Loader: {self.files[0].shown} has {len(self.columns)} columns that batches could hold, and they hold at most {_MOST_COLUMNS}: fields= "
                 "names those "
                 "that you want"
             )
@@ -213,13 +213,13 @@ class Table:
         """Returns the features of a column that `datasets` wrote, each with the name of the first file that has them; {} for files without features."""
         if self._written is None:
             first = {(f.schema.metadata or {}).get(b"huggingface"): f for f in reversed(self.files)}
-            self._written = [(f.name, features_of(f.schema)) for f in reversed(first.values())]
+            self._written = [(f.shown, features_of(f.schema)) for f in reversed(first.values())]
         return [(name, features.get(column, {})) for name, features in self._written]
 
     def _check_folders(self) -> None:
         """Raises InvalidArgumentError if a column in a file has other values than the name of the file's folder says. Only the statistics in the footers are
         compared. A value that all folders share is not compared, because it may come from an unrelated folder above the table."""
-        parts = [partition_of(f.name) for f in self.files]
+        parts = [partition_of(f.shown) for f in self.files]
         for column in self.columns:
             texts = [p.get(column.name) for p in parts]
             if column.name in self.partitions or None in texts or len(set(texts)) == 1:
@@ -228,7 +228,7 @@ class Table:
                 bad = next((v for chunk in chunks_of(file, column.name) if (v := other_value(chunk, str(text))) is not None), None)
                 if bad is not None:
                     raise InvalidArgumentError(
-                        f"{file.name}: its folder says {column.name}={text}, and its own column '{column.name}' holds {bad!r}: rename the folders, write the "
+                        f"{file.shown}: its folder says {column.name}={text}, and its own column '{column.name}' holds {bad!r}: rename the folders, write the "
                         "files again without the column, as partitions are written, or leave it out of fields"
                     )
 
@@ -241,18 +241,18 @@ class Table:
             at = file.schema.get_field_index(column.name)
             if at < 0:
                 raise InvalidArgumentError(
-                    f"{file.name}: it has no column '{column.name}', which {first.name} has: write the file again with it, or leave it out of fields"
+                    f"{file.shown}: it has no column '{column.name}', which {first.shown} has: write the file again with it, or leave it out of fields"
                 )
             found = file.schema.field(at).type
             if found != column.type:
                 raise InvalidArgumentError(
-                    f"{file.name}: the column '{column.name}' holds {found}, and in {first.name} {column.type}: write the file again with that type, or give "
+                    f"{file.shown}: the column '{column.name}' holds {found}, and in {first.shown} {column.type}: write the file again with that type, or give "
                     "the two kinds of files to Loaders of their own"
                 )
 
     def _check_classes(self) -> None:
         """Raises InvalidArgumentError if a label stands for other classes in one file than in another."""
-        differs = other_classes(((f.name, f.schema) for f in self.files), [c.name for c in self.columns])
+        differs = other_classes(((f.shown, f.schema) for f in self.files), [c.name for c in self.columns])
         if differs is not None:
             raise InvalidArgumentError(
                 f"{differs}: write the files again with the same classes in one order, give the two kinds of files to Loaders of their own, or leave the "
@@ -285,7 +285,7 @@ class Table:
         if not present:
             types = ", ".join(f"{f.name}: {f.type}" for f in schema)
             raise InvalidArgumentError(
-                f"Loader: {self.files[0].name} has no column that has a form in a batch ({types}): rename or convert columns when the table "
+                f"Loader: {self.files[0].shown} has no column that has a form in a batch ({types}): rename or convert columns when the table "
                 "is written"
             )
         return "image" if "image" in present else present[0]
@@ -315,7 +315,7 @@ class Table:
         columns = ", ".join(found) if found else ", ".join(schema.names)
         paths = "" if found or self.sound is not None else "; if it holds strings, they are paths of files"
         raise InvalidArgumentError(
-            f"Loader: {self.files[0].name} has {'several columns' if found else 'no column'} of {'images' if self.sound is None else 'sounds'} ({columns}): "
+            f"Loader: {self.files[0].shown} has {'several columns' if found else 'no column'} of {'images' if self.sound is None else 'sounds'} ({columns}): "
             f"Loader.from_parquet(table, ..., image=COLUMN) says which one{paths}"
         )
 
@@ -403,7 +403,7 @@ class Table:
         import hashlib
 
         return hashlib.blake2b(
-            json.dumps([(f.short, n) for (f, _), n in zip(self.groups, self.rows, strict=True)]).encode(), digest_size=8
+            json.dumps([(f.name.rpartition("/")[2], n) for (f, _), n in zip(self.groups, self.rows, strict=True)]).encode(), digest_size=8
         ).hexdigest()
 
     # ---- rows ----
@@ -417,7 +417,7 @@ class Table:
     def where(self, row: int) -> str:
         group = self.group_of(row)
         file, number = self.groups[group]
-        return f"{file.name}[row group {number}, row {row - self.starts[group]}]"
+        return f"{file.shown}[row group {number}, row {row - self.starts[group]}]"
 
     def want(self, groups: Iterable[int], ahead: Iterable[int] = ()) -> None:
         """Starts to read those groups that are not in memory, in this order, and marks the others as recently used. Reads a group again if its last read failed,
@@ -504,7 +504,7 @@ class Table:
             for name, values in self.partitions.items():
                 made.values[name] = functools.partial(_constant, values[file.name])
         except CorruptError as e:
-            raise e if file.name in str(e) else CorruptError(f"{file.name}: row group {number}: {e}") from e
+            raise e if file.shown in str(e) else CorruptError(f"{file.shown}: row group {number}: {e}") from e
         return made
 
     def _end_read(self, group: int, opening: int, size: int | None) -> None:
@@ -601,7 +601,7 @@ class Table:
             threads.close()
 
     def __repr__(self) -> str:
-        first = self.files[0].name
+        first = self.files[0].shown
         return first if len(self.files) == 1 else f"{first} and {len(self.files) - 1} more"
 
 
@@ -618,7 +618,7 @@ def partitions_of(files: Sequence[TableFile]) -> dict[str, dict[str, Any]]:
     """Returns the columns that folder names define: a dict from columns to dicts from files to values. The values of a column are whole numbers if all texts
     can be read as such (zeros in front are allowed, as in pyarrow), else strings. Hive's null becomes None. Leaves out columns that some files' names lack, or
     that the files themselves have."""
-    parts = [partition_of(f.name) for f in files]
+    parts = [partition_of(f.shown) for f in files]
     found: dict[str, dict[str, Any]] = {}
     for key in parts[0]:
         if key in files[0].schema.names or not all(key in s for s in parts):
@@ -684,5 +684,5 @@ def inspect(patterns: Sequence[str], storage: Storage | None = None) -> dict[str
         "groups": len(groups),
         "group_rows": [min((g.num_rows for g in groups), default=0), max((g.num_rows for g in groups), default=0)],
         "columns": columns,
-        "alike": all(f.schema.equals(schema) for f in files) and other_classes(((f.name, f.schema) for f in files), schema.names) is None,
+        "alike": all(f.schema.equals(schema) for f in files) and other_classes(((f.shown, f.schema) for f in files), schema.names) is None,
     }

@@ -9,7 +9,7 @@ import os
 import time
 import weakref
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from stoker._files import named_path, open_binary
 from stoker._progress import counted
 from stoker._storage import Storage
 from stoker._where import notice
-from stoker.errors import CorruptError, InvalidArgumentError, NotFoundError, ReadError, StokerError, UnsupportedError
+from stoker.errors import CorruptError, InvalidArgumentError, NotFoundError, ReadError, StokerError, UnsupportedError, safe_text
 from stoker.loader.sources._fetch import Threads, unfinished
 from stoker.loader.sources._table_kept import Kept, keep, load
 
@@ -48,6 +48,11 @@ def is_remote(name: str) -> bool:
     return "://" in name and not name.startswith("file://")
 
 
+def shown_name(name: str) -> str:
+    """Returns a file's name for messages: that of a remote file has neither the query of its URL nor credentials, since both may be secrets."""
+    return safe_text(name.partition("?")[0]) if is_remote(name) else name
+
+
 @dataclass
 class TableFile:
     """A Parquet file with its footer."""
@@ -58,6 +63,10 @@ class TableFile:
     footer: Any  # pyarrow.parquet.FileMetaData
     schema: Any  # pyarrow.Schema
     roots: list[str]  # for each column chunk of a row group, the name of its column
+    shown: str = field(init=False)  # the name for messages
+
+    def __post_init__(self) -> None:
+        self.shown = shown_name(self.name)
 
     def chunks(self, group: int, names: Collection[str]) -> list[Any]:
         """Returns pyarrow's metadata of a row group's column chunks, for the columns with these names."""
@@ -66,7 +75,7 @@ class TableFile:
 
     @property
     def short(self) -> str:
-        return self.name.rpartition("/")[2]
+        return self.shown.rpartition("/")[2]
 
 
 class Listed(NamedTuple):
@@ -92,9 +101,9 @@ def read_footers(files: Sequence[Listed], storage: Storage) -> list[TableFile]:
     parquet()
     threads = min(128 if any(is_remote(f.name) for f in files) else 4, len(files) or 1)
     found = _side_by_side(threads, [(_read_footer, f, storage) for f in files])
-    not_kept = [file.name for file, kept in found if not kept]
+    not_kept = [file.shown for file, kept in found if not kept]
     if not_kept:
-        notice(f"{not_kept[0].partition('?')[0]}: its footer could not be kept in ~/.cache/stoker: the next start reads it again")
+        notice(f"{not_kept[0]}: its footer could not be kept in ~/.cache/stoker: the next start reads it again")
     return [file for file, _ in found]
 
 
@@ -211,7 +220,7 @@ def _check_footer(name: str, size: int, footer: Any) -> None:
 def roots_of(footer: Any, schema: Any) -> list[str]:
     """Returns for each column chunk of a row group the name of its column. A chunk's path joins names by dots, and names may contain dots, so the number of
     chunks of each column follows from its type. If a type is unknown here, the name ends at the first dot of the path."""
-    found = [field.name for field in schema for _ in range(_parts(field.type))]
+    found = [column.name for column in schema for _ in range(_parts(column.type))]
     paths = [footer.schema.column(i).path for i in range(footer.num_columns)]
     if len(found) == len(paths) and all(p == name or p.startswith(name + ".") for p, name in zip(paths, found, strict=True)):
         return found
@@ -245,7 +254,7 @@ class _opening:
     """A context that turns errors of pyarrow and of the system into Stoker's errors, with the file's name in the message."""
 
     def __init__(self, name: str, detail: str = "") -> None:
-        self.file = name.partition("?")[0] if is_remote(name) else name  # messages show no query of a URL, which may hold a signature
+        self.file = shown_name(name)
         self.name = self.file + detail
 
     def __enter__(self) -> None:
@@ -424,7 +433,7 @@ def read_group(file: TableFile, group: int, columns: Sequence[str], storage: Sto
     wanted = set(columns)
     chunks = file.chunks(group, wanted)
     detail = f": row group {group}"
-    where = file.name + detail
+    where = file.shown + detail
 
     # A large column chunk of a local file is read a page at a time. A large group is decoded in slices of rows: a buffer for all rows would double its size
     # whenever it is full, and could take twice the memory that the rows need.
@@ -451,7 +460,7 @@ def read_group(file: TableFile, group: int, columns: Sequence[str], storage: Sto
         finally:
             # If the file was replaced or written to meanwhile, neither the result nor an error of the read can be trusted.
             if not _is_same(file, opened):
-                raise _replaced(file.name)
+                raise _replaced(file.shown)
     if table.num_rows != footer.num_rows:
         raise CorruptError(f"{where}: it holds {table.num_rows} rows, and its footer says {footer.num_rows}: the file is damaged")
     return table
@@ -514,7 +523,7 @@ def _reopened(file: TableFile, storage: Storage) -> Any:
     opened = open_binary(file.name).detach()  # type: ignore[attr-defined]
     if not _is_same(file, opened):
         opened.close()
-        raise _replaced(file.name)
+        raise _replaced(file.shown)
     return opened
 
 

@@ -94,7 +94,7 @@ def _has_columns(name: str, schema: Any, first: str, wanted: Any) -> None:
 
 def _parquet(patterns: Sequence[str], storage: Storage, named: Collection[str]) -> Rows:
     files = read_footers(find(patterns, storage), storage)
-    _alike([(f.name, f.schema) for f in files])
+    _alike([(f.shown, f.schema) for f in files])
     partitions = {n: values for n, values in partitions_of(files).items() if n in named or len(set(values.values())) > 1}
 
     def read(file: Any, group: int, columns: Sequence[str]) -> Any:
@@ -112,12 +112,12 @@ def _parquet(patterns: Sequence[str], storage: Storage, named: Collection[str]) 
 
     schema = with_partitions(files[0].schema, partitions)
     parts = [
-        Part(f.footer.row_group(g).num_rows, f"{f.name}[row group {g}", functools.partial(read, f, g))
+        Part(f.footer.row_group(g).num_rows, f"{f.shown}[row group {g}", functools.partial(read, f, g))
         for f in files
         for g in range(f.footer.num_row_groups)
     ]
     facts = [[f.name, *map(str, f.mark[:2])] for f in files]
-    return Rows([p for p in parts if p.rows], schema, features_of(files[0].schema), [f.name for f in files], facts)
+    return Rows([p for p in parts if p.rows], schema, features_of(files[0].schema), [f.shown for f in files], facts)
 
 
 def _saved(folder: str) -> Rows:

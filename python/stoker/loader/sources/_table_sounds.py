@@ -36,14 +36,14 @@ def _of_column(table: Table, group: int) -> list[float]:
     if column is None or column.kind != NUMBER or column.dtype == "bool":
         fault = "there is no such column" if field is None else f"it holds {field.type}"
         raise InvalidArgumentError(
-            f"{file.name}: bucket_by reads the lengths from the column '{LENGTHS}', and {fault}: write numbers of seconds into it, or give bucket_by a list "
+            f"{file.shown}: bucket_by reads the lengths from the column '{LENGTHS}', and {fault}: write numbers of seconds into it, or give bucket_by a list "
             "with one key for each sample"
         )
     value = values_of(column, read_group(file, number, [LENGTHS], table.storage).column(LENGTHS)).at
     try:
         made = [0.0 if (seconds := value(row)) is None else float(seconds) for row in range(table.rows[group])]
     except OverflowError as e:
-        raise InvalidArgumentError(f"{file.name}[row group {number}]: bucket_by reads seconds from the column '{LENGTHS}': {e}") from None
+        raise InvalidArgumentError(f"{file.shown}[row group {number}]: bucket_by reads seconds from the column '{LENGTHS}': {e}") from None
     return [seconds if seconds > 0 else 0.0 for seconds in made]  # NaN is not above 0
 
 
