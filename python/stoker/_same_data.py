@@ -43,6 +43,13 @@ def _folder_of_all(names: Sequence[str]) -> int:
     return first.rfind("/", 0, same) + 1
 
 
+def without_queries(names: Sequence[str]) -> list[str]:
+    """Returns the names of files, those of http without their queries, because a URL that was signed again names the same object. If that makes different names
+    equal, as those of a server that finds its objects by the query, all names stay as they are."""
+    short = [name.partition("?")[0] if name[:8].lower().startswith(("http://", "https://")) else name for name in names]
+    return short if len(set(short)) == len(set(names)) else list(names)
+
+
 def digest_of_pairs(paths: Sequence[Any], targets: Sequence[Any]) -> str:
     """Returns a digest of paths and their targets. If all paths are absolute or URIs, their longest common folder is left out."""
     names = [os.fsdecode(path) for path in some_of(paths)]

@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables at URLs with signatures: no message shows a signature."""
+"""Tables at URLs with signatures: no message shows a signature, and a run is resumed with URLs that were signed again."""
 
+import itertools
+import json
 import re
 import traceback
 
 import pytest
 from stoker import Loader
+from stoker._same_data import without_queries
+from stoker.errors import StateError
+from stoker.loader.sources import _table_pack
+from stoker.loader.sources._table import Table
 from tables import pa, served, write
 
 SECRET = "sEcReT"
@@ -54,3 +60,42 @@ def test_queries_are_no_partitions(url, tmp_path):
     write(tmp_path / "y=2" / "t.parquet", {"i": [2, 3]})
     batch = next(iter(Loader([signed(f"{url}/y={k}/t.parquet") + "&x=/z=3/q" for k in (1, 2)], 4)))
     assert batch._fields == ("i", "y") and batch.y.tolist() == [1, 1, 2, 2]
+
+
+@pytest.mark.parametrize("shuffle", [False, True, "groups"])
+def test_a_run_is_resumed_with_urls_that_were_signed_again(url, tmp_path, shuffle):
+    for name in "ab":
+        write(tmp_path / f"{name}.parquet", {"i": list(range(20))}, 5)
+
+    def make(signature, names="ab"):
+        return Loader([signed(f"{url}/{name}.parquet", signature) for name in names], 4, shuffle=shuffle, seed=1)
+
+    first = make("one")
+    begun = [b.i.tolist() for b in itertools.islice(first, 3)]
+    state = first.state_dict()
+    again = make("two")
+    again.load_state_dict(state)
+    assert begun + [b.i.tolist() for b in again] == [b.i.tolist() for b in make("three")]
+    with pytest.raises(StateError, match=r"another data set|other files"):
+        make("two", "ba").load_state_dict(state)
+    old = Table([signed(f"{url}/{name}.parquet", "one") for name in "ab"]).digest(old=True)  # as earlier versions saved it
+    state = json.loads(json.dumps(state).replace(first._run.source._digest(), old))
+    assert old in json.dumps(state) and old != first._run.source._digest()
+    make("one").load_state_dict(state)
+    with pytest.raises(StateError):
+        make("two").load_state_dict(state)
+
+
+def test_queries_that_tell_objects_apart_stay_in_digests():
+    names = ["http://h/get?id=1", "http://h/get?id=2", "s3://b/a?1"]
+    assert without_queries(names) == names
+    assert without_queries(["HTTP://h/a?1", "HTTP://h/a?1", "az://h/b?2", "/c?3"]) == ["HTTP://h/a", "HTTP://h/a", "az://h/b?2", "/c?3"]
+
+
+def test_packing_goes_on_with_urls_that_were_signed_again(url, tmp_path, capfd):
+    write(tmp_path / "t.parquet", {"image": [b"xx", b"yy"], "label": [0, 1]})
+    marks = {
+        _table_pack._Packing([signed(f"{url}/t.parquet", name)], {"output": str(tmp_path / "out"), "quiet": True})._mark()
+        for name in ("one", "two")
+    }
+    assert len(marks) == 1

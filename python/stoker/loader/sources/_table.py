@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from stoker import _numbers
 from stoker._arrays import bytes_of
+from stoker._same_data import without_queries
 from stoker._storage import Storage, common
 from stoker._where import notice
 from stoker.errors import CorruptError, InvalidArgumentError, LimitError, StateError
@@ -398,13 +399,15 @@ class Table:
     def bytes(self) -> int:
         return sum(map(self.group_bytes, range(len(self.groups))))
 
-    def digest(self) -> str:
-        """Returns a digest of the files' names, without folders, and of the numbers of rows of all groups, for saved states."""
+    def digest(self, old: bool = False) -> str:
+        """Returns a digest of the files' names, without folders, and of the numbers of rows of all groups, for saved states. old: whether the queries of URLs
+        count, as in states of earlier versions."""
         import hashlib
 
-        return hashlib.blake2b(
-            json.dumps([(f.name.rpartition("/")[2], n) for (f, _), n in zip(self.groups, self.rows, strict=True)]).encode(), digest_size=8
-        ).hexdigest()
+        names = [f.name for f in self.files]
+        short = {name: made.rpartition("/")[2] for name, made in zip(names, names if old else without_queries(names), strict=True)}
+        facts = [(short[f.name], n) for (f, _), n in zip(self.groups, self.rows, strict=True)]
+        return hashlib.blake2b(json.dumps(facts).encode(), digest_size=8).hexdigest()
 
     # ---- rows ----
 

@@ -280,6 +280,9 @@ class TableSource(DatasetSource):
     def _make_digest(self) -> str:
         return self.table.digest()
 
+    def _is_digest(self, saved: str) -> bool:
+        return saved in (self._digest(), self.table.digest(old=True))
+
     def restore(self, state: Saved, spec: Spec) -> None:
         super().restore(state, spec)
         facts = state.dataset
@@ -287,7 +290,7 @@ class TableSource(DatasetSource):
         if (facts.groups is None) != (self._groups is None):
             was = 'shuffle="groups"' if facts.groups else "another order"
             raise StateError(f"the state is of a Loader with {was}; this one has another: give the shuffle of the run that was saved")
-        if facts.groups is not None and facts.groups["table"] != self.table.digest():
+        if facts.groups is not None and not self._is_digest(facts.groups["table"]):
             raise StateError("the state is of a table with other files or row groups: some rows would come twice, and others never")
         self._kept = None
         if facts.groups is not None and state.pipeline is not None and state.pipeline["consumed"]:
