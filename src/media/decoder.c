@@ -237,18 +237,20 @@ static enum stk_status refuse_frame(const struct decoding *n, int32_t frame, enu
 	return stk__fail(n->err, s, "frame %d (%.3f s): %s", frame, stk__video_time(n->x, frame), why);
 }
 
-/* Finds the conversion matrix of a frame, as its number in H.273, and whether its values use the full range. */
-static void find_colours(const AVCodecParameters *p, const AVFrame *frame, int *matrix, bool *full)
+/* Finds the conversion matrix of a frame, as its number in H.273, and whether its values use the full range. A gray frame does if neither stream nor container
+ * states a range, as in FFmpeg; a colour frame does not. */
+static void find_colours(const AVCodecParameters *p, const AVFrame *frame, bool gray, int *matrix, bool *full)
 {
 	const int f = frame->format, stated = (int)(intptr_t)frame->opaque;
+	enum AVColorRange range = frame->color_range;
+	*matrix = frame->colorspace;
 	if (keeps_colours(p)) {
 		*matrix = stated & HAS_MATRIX ? stated >> MATRIX_SHIFT : (int)p->color_space;
-		*full = stated & HAS_RANGE ? stated & IS_FULL : p->color_range == AVCOL_RANGE_JPEG;
-		return;
-	}
-	*matrix = frame->colorspace;
-	*full = frame->color_range == AVCOL_RANGE_JPEG || f == AV_PIX_FMT_YUVJ420P || f == AV_PIX_FMT_YUVJ422P ||
-		f == AV_PIX_FMT_YUVJ444P || f == AV_PIX_FMT_YUVJ440P || f == AV_PIX_FMT_YUVJ411P;
+		range = !(stated & HAS_RANGE) ? p->color_range : stated & IS_FULL ? AVCOL_RANGE_JPEG : AVCOL_RANGE_MPEG;
+	} else if (f == AV_PIX_FMT_YUVJ420P || f == AV_PIX_FMT_YUVJ422P || f == AV_PIX_FMT_YUVJ444P || f == AV_PIX_FMT_YUVJ440P ||
+		   f == AV_PIX_FMT_YUVJ411P)
+		range = AVCOL_RANGE_JPEG;
+	*full = range == AVCOL_RANGE_JPEG || (gray && range == AVCOL_RANGE_UNSPECIFIED);
 }
 
 /* Describes a frame's planes. Returns NULL, or the reason why the frame cannot be converted. */
@@ -274,7 +276,7 @@ static const char *describe(const struct decoding *n, const AVFrame *frame, stru
 			return "its channels have unequal numbers of bits";
 		out->planes[c] = (struct stk_plane){frame->data[k->plane] + k->offset, frame->linesize[k->plane], k->step, k->shift};
 	}
-	find_colours(n->x->parameters, frame, &matrix, &full);
+	find_colours(n->x->parameters, frame, out->count == 1, &matrix, &full);
 	if (!out->rgb && !stk__colour_matrix(matrix, out->bits, full, &out->matrix))
 		return "its colours are of a kind (YCgCo, ICtCp, constant luminance, ...) that Stoker does not convert";
 	return NULL;

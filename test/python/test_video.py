@@ -329,6 +329,23 @@ def test_times_that_contradict_the_order_of_pictures_are_refused(tmp_path):
         stoker.VideoDecoder(data + data)
 
 
+@pytest.mark.parametrize("stated", ["pc", "unknown"])
+@pytest.mark.parametrize(("pixels", "codec", "ending"), [("gray", "ffv1", "mkv"), ("gray10le", "ffv1", "mkv"), ("gray", "rawvideo", "avi")])
+def test_gray_has_full_range_as_in_ffmpeg(tmp_path, stated, pixels, codec, ending):
+    path = tmp_path / f"gray.{ending}"
+    videos.ffmpeg(f"-f lavfi -i testsrc2=size=96x64:rate=25:duration=0.2 -vf format={pixels} -color_range {stated} -c:v {codec}", path)
+    assert "gray" in videos.probe(path)["pix_fmt"]
+    want = np.frombuffer(videos.ffmpeg("-i", path, "-f rawvideo -pix_fmt rgb24 -"), np.uint8).reshape(-1, 64, 96, 3)
+    assert np.abs(opened(path)[:].numpy().astype(int) - want).max() <= 1
+
+
+def test_gray_of_stated_limited_range(tmp_path):
+    path = tmp_path / "gray.mkv"
+    videos.ffmpeg("-f lavfi -i testsrc2=size=96x64:rate=25:duration=0.2 -vf format=gray10le -color_range tv -c:v ffv1", path)
+    want = np.frombuffer(videos.ffmpeg("-i", path, "-f rawvideo -pix_fmt rgb24 -"), np.uint8).reshape(-1, 64, 96, 3)
+    assert np.abs(opened(path)[:].numpy().astype(int) - want).max() <= 1
+
+
 @pytest.mark.parametrize("ending", ["h264", "ts", "m2v"])
 def test_colours_of_parts_do_not_depend_on_the_order_of_reading(tmp_path, ending):
     """The parts of the file state no colours, then one range and matrix, then others. libavcodec keeps what an earlier part has stated."""

@@ -39,6 +39,7 @@ KINDS = {
     "full709.mp4": (1, "-pix_fmt yuvj420p -colorspace bt709 " + H264),
     "rgb.mkv": (1, "-c:v libx264rgb -pix_fmt rgb24 -g 12"),
     "gray.mp4": (1, "-pix_fmt gray -c:v libx264 -g 12"),
+    "gray.mkv": (1, "-pix_fmt gray -c:v ffv1"),
     "h264_small.mp4": (1, "-vf scale=128:96 " + H264),
     "hevc444.mp4": (1, "-pix_fmt yuv444p " + X265),
     "mpeg2.ts": (1, "-c:v mpeg2video -g 12 -bf 2 -q:v 4"),
@@ -124,7 +125,7 @@ def probe(path: Path) -> dict:
 
 def _to_rgb(frame: np.ndarray, facts: dict) -> np.ndarray:
     w, h, name = facts["width"], facts["height"], facts["pix_fmt"]
-    full = name.startswith("yuvj") or facts.get("color_range") == "pc"
+    full = name.startswith("yuvj") or facts.get("color_range") == "pc" or (name == "gray" and facts.get("color_range") != "tv")
     bits, sx, sy = _FORMATS[name.replace("yuvj", "yuv")]
     cw, ch = -(-w // (1 << sx)), -(-h // (1 << sy))
     planes = (
