@@ -3,11 +3,16 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import hashlib
 import io
 import itertools
 import json
+import lzma
 import os
+import pickle
+import re
 import shutil
 import subprocess
 import tarfile
@@ -894,3 +899,42 @@ def test_inspect_names_the_classes_of_packed_tars(tmp_path, monkeypatch, source)
     (tmp_path / "packed" / "packing.txt").unlink()  # without the record of `stoker pack`, the class names of these tars are unknown
     done = subprocess.run([COMMAND, "inspect", source, "--json"], check=True, capture_output=True, text=True, timeout=120)
     assert json.loads(done.stdout)["by_class"] == {"0": 1, "1": 1, "2": 1}
+
+
+def test_a_folder_of_tars_leaves_out_none_in_silence(tmp_path, capfd):
+    """Reads all tars of a folder, in capitals or not. A compressed tar is an error with advice, and other files are listed in a line."""
+    folder = tmp_path / "shards"
+    folder.mkdir()
+    for k, name in enumerate(("a.tar", "b.TAR", "c.Tar")):
+        write(folder / name, sample(k))
+    assert sorted(label for batch in Loader(folder, 1, transforms=SMALL) for label in batch.label.tolist()) == [0, 1, 2]
+    assert [batch.label.tolist() for batch in Loader(folder / "b.TAR", 1, transforms=SMALL)] == [[1]]
+    assert any(name.endswith(".stoker") for name in os.listdir(folder)), "indexes lie next to the tars"
+    for name in ("classes.txt", "packing.txt", "a.idx", ".hidden"):
+        (folder / name).write_text("")
+    Loader(folder, 1, transforms=SMALL).close()
+    assert "skipped" not in capfd.readouterr().err
+    for name in ("d.tar.part", "e.tar.part", "README"):
+        (folder / name).write_bytes((folder / "a.tar").read_bytes())
+    for _ in range(2):
+        assert len(Loader(folder, 1, transforms=SMALL)) == 3
+    assert f"{folder}: skipped 3 files that are no tars: .part (2), without an ending (1)" in capfd.readouterr().err
+    for name, packed in (("x.tar.gz", gzip.compress), ("x.tgz", gzip.compress), ("X.TAR.BZ2", bz2.compress), ("x.tar.xz", lzma.compress)):
+        (folder / name).write_bytes(packed((folder / "a.tar").read_bytes()))
+        with pytest.raises(StokerError, match=f"{re.escape(name)}.*unpack it"):
+            Loader(folder, 1, transforms=SMALL)
+        (folder / name).unlink()
+    only = tmp_path / "only"
+    only.mkdir()
+    (only / "x.tgz").write_bytes(gzip.compress((folder / "a.tar").read_bytes()))
+    with pytest.raises(StokerError, match="unpack it"):
+        Loader(only, 1)
+
+
+def test_an_archive_next_to_the_unpacked_files_is_no_data_set(tmp_path, rng):
+    """Reads the pickles of CIFAR-10, and not the archive from which they were unpacked."""
+    data = pickle.dumps({"data": rng.integers(0, 256, (4, 3072), dtype=np.uint8), "labels": [0, 1, 2, 3]})
+    for name in [f"data_batch_{k}" for k in range(1, 6)]:
+        (tmp_path / name).write_bytes(data)
+    (tmp_path / "cifar-10-python.tar.gz").write_bytes(gzip.compress(b""))
+    assert len(Loader(tmp_path, 4)) == 5

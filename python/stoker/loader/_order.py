@@ -145,8 +145,6 @@ class ListOrder(SamplerOrder):
     """Takes the ids from a list of whole numbers. Such a list, with an entry for each sample, may have been meant as weights, which torch takes as whole numbers
     too. Weights repeat few values. Ids that were drawn with replacement have about 0.63 times as many values as entries."""
 
-    noticed = False
-
     def check(self, samples: int) -> None:
         values = set(self.sampler)
         if len(self.sampler) != samples or len(values) == samples:
@@ -156,11 +154,9 @@ class ListOrder(SamplerOrder):
                 f"sampler: ids or weights? It is a list of {samples} whole numbers, one for each sample, with {len(values)} different values. Weights are "
                 "floats: sampler=[float(w) for w in weights]. For ids give a function of the epoch: sampler=lambda epoch: ids (those of all ranks)"
             )
-        if not self.noticed:
-            self.noticed = True
-            notice(
-                f"sampler: its {samples} whole numbers, one for each sample, are taken as ids of samples; [float(w) for w in weights] makes weights of them"
-            )
+        notice(
+            f"sampler: its {samples} whole numbers, one for each sample, are taken as ids of samples; [float(w) for w in weights] makes weights of them"
+        )
 
 
 class BatchOrder(Order):

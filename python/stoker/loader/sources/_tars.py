@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,8 @@ from stoker.loader.sources._source import Source
 from stoker.pipeline import Pipeline
 
 _PACKED = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.bz2", ".tar.xz")  # opening a compressed tar raises an error with advice
+# Files that lie next to tars: indexes (.idx is wds2idx's), and what `stoker pack` writes.
+_NEXT_TO_TARS = (".stoker", ".idx", "classes.txt", "packing.txt")
 _MAGIC = b"STKPARTS"  # the first bytes of an index, which `stoker index` writes
 _LABELS = ("cls", "txt", "json")
 _KINDS = {"cls": "int", "id": "int", "index": "int", "txt": "text", "text": "text", "caption": "text", "json": "json", "npy": "array"}
@@ -45,23 +48,33 @@ def _is_index(path: str) -> bool:
 
 def _names_tar(path: Any) -> bool:
     name = os.fsdecode(path) if isinstance(path, (str, bytes, os.PathLike)) else ""
+    name = name.lower()
     return name.endswith(_PACKED) or (
         "://" in name and name.partition("?")[0].endswith(_PACKED)
     )  # a ? begins a query, or is part of a glob
 
 
 def _folder_of_tars(folder: str) -> list[str]:
-    """Returns the sorted paths of a folder's tars; [] if it contains a folder or cannot be read."""
-    tars = []
+    """Returns the sorted paths of a folder's tars, compressed ones too. Prints a notice about other files next to them. Returns [] if the folder contains a
+    folder or cannot be read, and if compressed tars lie next to other files only: archives may lie next to the files that were unpacked from them."""
+    tars, others = [], []
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
                 if entry.is_dir():
                     return []
-                if entry.name.endswith(".tar"):
+                if _names_tar(entry.name):
                     tars.append(entry.path)
+                elif not entry.name.endswith(_NEXT_TO_TARS) and not entry.name.startswith("."):
+                    others.append(entry.name)
     except OSError:
         return []
+    if others and not any(tar.lower().endswith(".tar") for tar in tars):
+        return []
+    if others:
+        endings = Counter(os.path.splitext(name)[1] or "without an ending" for name in others)
+        named = ", ".join(f"{ending} ({count})" for ending, count in sorted(endings.items()))
+        notice(f"{folder}: skipped {len(others)} {'file that is no tar' if len(others) == 1 else 'files that are no tars'}: {named}")
     return sorted(tars)
 
 
