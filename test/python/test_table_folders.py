@@ -8,7 +8,8 @@ import sys
 import pytest
 from stoker import Loader
 from stoker.errors import InvalidArgumentError, ReadError
-from tables import write
+from stoker.loader.sources._table import inspect
+from tables import pa, write
 
 # Files of a table besides y=1/a.parquet, and what the error names; None: as pyarrow, the Loader reads all rows, or leaves the files out.
 BESIDES = {
@@ -78,3 +79,42 @@ def test_commands_name_the_partition_that_is_unclear(tmp_path, command):
         [sys.executable, "-m", "stoker", command, str(tmp_path / "in"), *more], capture_output=True, text=True, timeout=120
     )
     assert (done.returncode, done.stdout) == (1, "") and done.stderr.startswith(f"stoker {command}: {tmp_path}/in/y=2: other partitions")
+
+
+# Columns of two files, and the column that the error names; None: the Loader reads both.
+COLUMNS = {
+    "order": ({"i": [1], "t": ["x"]}, {"t": ["y"], "i": [2]}, None),
+    "one more": ({"i": [1]}, {"i": [2], "t": ["y"]}, "t"),
+    "an image more": ({"i": [1]}, {"i": [2], "image": [b"x"]}, "image"),
+    "one less": ({"i": [1], "t": ["x"]}, {"i": [2]}, "t"),
+    "no form": ({"i": [1]}, {"i": [2], "m": pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64()))}, None),
+    "no name": ({"i": [1]}, {"i": [2], "a b": [5]}, None),
+}
+
+
+@pytest.mark.parametrize("case", COLUMNS)
+def test_no_column_is_left_out_silently(tmp_path, case):
+    first, second, named = COLUMNS[case]
+    write(tmp_path / "a.parquet", first)
+    write(tmp_path / "b.parquet", second)
+    assert inspect([f"{tmp_path}/*.parquet"])["alike"] == (case == "order")
+    assert next(iter(Loader(tmp_path, 2, fields=("i",)))).i.tolist() == [1, 2]
+    if named is None:
+        assert next(iter(Loader(tmp_path, 2))).i.tolist() == [1, 2]
+        return
+    with pytest.raises(InvalidArgumentError, match=rf"b.parquet: it has (a|no) column '{named}', which .*a.parquet (lacks|has): .*fields"):
+        Loader(tmp_path, 2)
+    if named == "t":
+        with pytest.raises(InvalidArgumentError, match=r"(a|b).parquet: it has no column 't', which .*(a|b).parquet has"):
+            Loader(tmp_path, 2, fields=("i", "t"))
+
+
+def test_inspect_shows_partitions(tmp_path):
+    for y in (1, 2):
+        write(tmp_path / f"z=5/y={y}/a.parquet", {"i": [y]})
+    facts = inspect([f"{tmp_path}/*/*/*.parquet"])
+    assert facts["alike"] and [(c["name"], c["type"], c["becomes"]) for c in facts["columns"]] == [
+        ("i", "int64", "number"),
+        ("y", "int64", "number"),
+    ]
+    assert next(iter(Loader(tmp_path, 2)))._fields == ("i", "y")

@@ -152,6 +152,9 @@ class Table:
         wanted = [n for n in schema.names if n == self.image or n in (names or ()) or (names is None and n not in alike)]
         for name in names or ():
             if name not in schema.names and name not in ("image", *_fields.OF_DATASETS):
+                other = next((f for f in self.files if name in f.schema.names), None)
+                if other is not None:
+                    raise InvalidArgumentError(_lacking(self.files[0], name, other))
                 raise InvalidArgumentError(f"fields: the table has no column '{name}'; it has {', '.join(schema.names)}")
         self.columns: list[Column] = []
         left_out: list[str] = []
@@ -184,8 +187,11 @@ class Table:
                 f"{self.files[0].short}: columns are left out whose names cannot be attributes of a batch: {', '.join(unnamed)}: rename those that you "
                 "want when the table is written"
             )
+        known = set(schema.names)
         for f in self.files[1:]:
             self._check_schema(f)
+            if names is None and not known.issuperset(f.schema.names):
+                self._check_further(f, known)
         self._check_classes()
         self._check_folders()
         self._settle_modes(kinds)
@@ -241,14 +247,22 @@ class Table:
                 continue
             at = file.schema.get_field_index(column.name)
             if at < 0:
-                raise InvalidArgumentError(
-                    f"{file.shown}: it has no column '{column.name}', which {first.shown} has: write the file again with it, or leave it out of fields"
-                )
+                raise InvalidArgumentError(_lacking(file, column.name, first))
             found = file.schema.field(at).type
             if found != column.type:
                 raise InvalidArgumentError(
                     f"{file.shown}: the column '{column.name}' holds {found}, and in {first.shown} {column.type}: write the file again with that type, or give "
                     "the two kinds of files to Loaders of their own"
+                )
+
+    def _check_further(self, file: TableFile, known: Collection[str]) -> None:
+        """Raises InvalidArgumentError if batches could hold a column of the file that is not in `known`, the columns of the first file."""
+        for column in file.schema:
+            form = column_of(column.name, column.type, looks_like_images(column.type)) if column.name not in known else None
+            if form is not None and _fields.is_name(column.name):
+                raise InvalidArgumentError(
+                    f"{file.shown}: it has a column '{column.name}', which {self.files[0].shown} lacks: name the columns that all files have in fields=, or "
+                    "write the files again with the same columns"
                 )
 
     def _check_classes(self) -> None:
@@ -608,6 +622,10 @@ class Table:
         return first if len(self.files) == 1 else f"{first} and {len(self.files) - 1} more"
 
 
+def _lacking(file: TableFile, column: str, other: TableFile) -> str:
+    return f"{file.shown}: it has no column '{column}', which {other.shown} has: write the file again with it, or leave it out of fields"
+
+
 def loaded(name: str) -> str:
     """Returns an expression for messages that opens a file of a table with `datasets`."""
     return f"datasets.Dataset.from_parquet({name!r})"
@@ -671,7 +689,9 @@ def inspect(patterns: Sequence[str], storage: Storage | None = None) -> dict[str
             group = f.footer.row_group(g)
             for name, c in zip(f.roots, map(group.column, range(group.num_columns)), strict=True):
                 sizes[name] = sizes.get(name, 0) + span_of(c)[1]
-    schema, features = files[0].schema, features_of(files[0].schema)
+    partitions = {name: values for name, values in partitions_of(files).items() if len(set(values.values())) > 1}
+    schema, features = with_partitions(files[0].schema, partitions), features_of(files[0].schema)
+    types = [dict(zip(f.schema.names, f.schema.types, strict=True)) for f in files]
     groups = [f.footer.row_group(g) for f in files for g in range(f.footer.num_row_groups)]
     columns = []
     for name in schema.names:
@@ -687,5 +707,5 @@ def inspect(patterns: Sequence[str], storage: Storage | None = None) -> dict[str
         "groups": len(groups),
         "group_rows": [min((g.num_rows for g in groups), default=0), max((g.num_rows for g in groups), default=0)],
         "columns": columns,
-        "alike": all(f.schema.equals(schema) for f in files) and other_classes(((f.shown, f.schema) for f in files), schema.names) is None,
+        "alike": all(t == types[0] for t in types) and other_classes(((f.shown, f.schema) for f in files), schema.names) is None,
     }
