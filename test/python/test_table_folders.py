@@ -118,3 +118,14 @@ def test_inspect_shows_partitions(tmp_path):
         ("y", "int64", "number"),
     ]
     assert next(iter(Loader(tmp_path, 2)))._fields == ("i", "y")
+
+
+@pytest.mark.parametrize("own", [0, 1])
+def test_a_column_of_any_file_is_no_partition(tmp_path, own):
+    """The folder's value must not replace the values in the file, whichever file has the column."""
+    for y in (0, 1):
+        write(tmp_path / f"y={y}/a.parquet", {"i": [y]} | ({"y": [7]} if y == own else {}))
+    for fields in (None, ("i", "y")):
+        with pytest.raises(InvalidArgumentError, match="a.parquet: it has (a|no) column 'y', which .*a.parquet (lacks|has)"):
+            Loader(tmp_path, 2, fields=fields)
+    assert next(iter(Loader(tmp_path, 2, fields=("i",)))).i.tolist() == [0, 1]

@@ -638,11 +638,11 @@ def _constant(value: Any, row: int) -> Any:
 def partitions_of(files: Sequence[TableFile]) -> dict[str, dict[str, Any]]:
     """Returns the columns that folder names define: a dict from columns to dicts from files to values. The values of a column are whole numbers if all texts
     can be read as such (zeros in front are allowed, as in pyarrow), else strings. Hive's null becomes None. Leaves out columns that some files' names lack, or
-    that the files themselves have."""
+    that one of the files has itself."""
     parts = [partition_of(f.shown) for f in files]
     found: dict[str, dict[str, Any]] = {}
     for key in parts[0]:
-        if key in files[0].schema.names or not all(key in s for s in parts):
+        if any(key in f.schema.names for f in files) or not all(key in s for s in parts):
             continue
         texts = {f.name: None if s[key] == NO_VALUE else s[key] for f, s in zip(files, parts, strict=True)}
         whole = all(t is None or (t.isascii() and t.removeprefix("-").isdecimal() and len(t) < 19) for t in texts.values())
