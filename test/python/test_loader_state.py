@@ -448,6 +448,106 @@ def test_a_long_sampler_begins_again_with_its_first_ids(tree, source, monkeypatc
     assert values(loader) == epochs[1]
 
 
+@pytest.mark.parametrize("way", ["close", "refused state"])
+@pytest.mark.parametrize("source", ["folder", "arrays"])
+@pytest.mark.parametrize(
+    ("size", "last", "shard"), [(21, "keep", None), (16, "keep", None), (18, "drop", None), (21, "drop", None), (21, "keep", (1, 2))]
+)
+def test_a_long_sampler_continues_from_every_position(tree, monkeypatch, way, source, size, last, shard):
+    """Ids of a sampler without a length are drawn in parts ("stretches"). A Loader that is closed, or that refuses a state, continues with the batches and
+    the random draws of a Loader that was not interrupted: inside a part, at its end, and at the end of the epoch."""
+    monkeypatch.setattr("stoker.loader._order.Order.most", 8)
+    data = tree if source == "folder" else (torch.arange(21 * 192).to(torch.uint8).view(21, 8, 8, 3), torch.arange(21))
+
+    class Endless:
+        def __iter__(self):
+            return iter(range(size))
+
+    sampler = Endless() if shard is None else lambda epoch: iter([(5 * i + epoch) % 21 for i in range(size)])
+    batch = 4 if shard is None else 2
+    new = lambda: Loader(data, batch, sampler=sampler, fields=("image", "index"), transforms=AUGMENT, seed=3, last_batch=last, shard=shard)  # noqa: E731
+    values = lambda b: (b.index.tolist(), b.image.numpy().tobytes())  # noqa: E731
+    refused = Loader([(os.devnull, 0)], 1).state_dict()
+
+    def interrupt(loader):
+        if way == "close":
+            loader.close()
+        else:
+            with pytest.raises(StateError):
+                loader.load_state_dict(refused)
+
+    whole = new()
+    epochs = [[values(b) for b in whole] for _ in range(2)]
+    steps = (size + 3 * (last == "keep")) // 4
+    assert [len(epoch) for epoch in epochs] == [steps, steps] and epochs[0] != epochs[1]
+    for first, second in [(0, 0), *itertools.product(range(1, steps + 1), range(1, 4))]:
+        loader = new()
+        rows = iter(loader)
+        found = [values(next(rows)) for _ in range(first)]
+        interrupt(loader)
+        if loader.epoch == 0:
+            assert loader.step == first
+        for _ in range(2):  # an iteration without a batch changes nothing
+            rows = iter(loader)
+        assert (loader.epoch, loader.step) == divmod(first, steps)
+        found += [values(b) for b in itertools.islice(rows, second)]
+        interrupt(loader)
+        while len(found) < 2 * steps:
+            found += map(values, loader)
+        assert found == flat(epochs), (first, second)
+        assert loader.epoch == 2
+
+
+def test_a_long_sampler_may_be_its_own_iterator(tree, monkeypatch):
+    """An iterator whose __iter__ begins again is not asked to begin again for its second part."""
+    monkeypatch.setattr("stoker.loader._order.Order.most", 8)
+
+    class Own:
+        def __iter__(self):
+            self.ids = iter(range(21))
+            return self
+
+        def __next__(self):
+            return next(self.ids)
+
+    loader = make(tree, sampler=Own())
+    for _ in range(2):
+        assert flat(b.index.tolist() for b in itertools.islice(loader, 9)) == list(range(21))
+
+
+@pytest.mark.parametrize("at", [8, 11])
+@pytest.mark.parametrize("source", ["folder", "arrays"])
+def test_an_error_of_a_long_sampler_repeats_no_samples(tree, source, at, monkeypatch):
+    """A sampler without a length raises an error when its second part is drawn. The loop may continue, and gets the rest of the ids."""
+    monkeypatch.setattr("stoker.loader._order.Order.most", 8)
+
+    class Failing:
+        def __init__(self):
+            self.failed, self.at = False, 0
+
+        def __iter__(self):
+            return self
+
+        def __next__(self):
+            if self.at == at and not self.failed:
+                self.failed = True
+                raise OSError("not now")
+            if self.at == 21:
+                raise StopIteration
+            self.at += 1
+            return self.at - 1
+
+    data = tree if source == "folder" else (torch.zeros(21, 8, 8, 3, dtype=torch.uint8), torch.arange(21))
+    loader = Loader(data, 4, sampler=lambda epoch: Failing(), fields=("index",), transforms=SMALL)
+    rows = iter(loader)
+    found = flat(next(rows).index.tolist() for _ in range(2))
+    with pytest.raises(OSError, match="not now"):
+        next(rows)
+    assert loader.step == 2
+    assert found + flat(b.index.tolist() for b in rows) == list(range(21))
+    assert loader.epoch == 1
+
+
 @pytest.mark.parametrize("source", ["folder", "arrays"])
 def test_an_order_that_comes_again(tree, source):
     """A Loader resumes if its sampler repeats the saved order: because the sampler depends on the epoch's number, or because the order is the first one of a

@@ -34,7 +34,12 @@ class Order:
     def more(self) -> array[int]:
         """Returns the next ids of the epoch, at most `most`; an empty array at its end. Sets `rest` to None after the last ids."""
         assert self.rest is not None
-        ids = array("q", map(operator.index, itertools.islice(self.rest, self.most)))
+        ids = array("q")
+        try:
+            ids.extend(map(operator.index, itertools.islice(self.rest, self.most)))
+        except BaseException:
+            self.rest = itertools.chain(ids, self.rest)  # the next call returns what this one has drawn
+            raise
         if len(ids) < self.most:
             self.rest = None
         return ids
@@ -45,8 +50,9 @@ class Order:
         if hasattr(ids, "__len__"):
             return _as_array(ids)
         iterator = iter(ids)
-        first = _as_array(itertools.islice(iterator, self.most), once=iterator is ids)
-        self.rest = iterator if len(first) == self.most else None
+        further = itertools.chain(iterator)  # calls iter(iterator) only here: it may begin again, if the sampler is its own iterator
+        first = _as_array(itertools.islice(further, self.most), once=iterator is ids)
+        self.rest = further if len(first) == self.most else None
         return first
 
     def length(self) -> int | None:

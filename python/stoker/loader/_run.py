@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 import os
 from array import array
+from dataclasses import dataclass
 from typing import Any
 
 from stoker import _core, _same_data
@@ -24,6 +25,21 @@ from stoker.loader._waiting import WaitMeter
 from stoker.loader.batches._pad import check_holds
 from stoker.loader.sources._source import Source
 from stoker.pipeline import Pipeline
+
+
+@dataclass
+class _Place:
+    """A position of a Run without a pipeline. The fields are the Run's attributes of the same names."""
+
+    epoch: int
+    resumed: dict[str, Any] | None
+    ids: Ids | None
+    indices: array[int] | None
+    drawn: int
+    count: int | None
+    batch: int
+    before: int
+    rest: Any
 
 
 class Run:
@@ -46,11 +62,13 @@ class Run:
         self.resumed: dict[str, Any] | None = None  # state from which the next pipeline continues this epoch; None: from its first sample
         self.data: dict[str, Any] | None = None  # facts about the data, for states that are saved while there is no pipeline
         self.unchecked: dict[str, Any] | None = None  # facts about the data in a loaded state; the next pipeline compares them with its own
-        self.indices: array[int] | None = None  # ids in the user's order, of epoch number `drawn` or of a stretch of it (see in_stretches)
-        self.drawn = -1  # number of the epoch whose ids are in `indices`; -1: none
+        # Ids in the user's order, of epoch number `drawn` or of a stretch of it (see in_stretches); None if they are not drawn yet.
+        self.indices: array[int] | None = None
+        self.drawn = -1  # number of the epoch whose ids are drawn; -1: none
         self.ids: Ids | None = None  # summary of this epoch's ids; None until a state is loaded or saved in this epoch
         self.count: int | None = None  # number of ids in `indices`
         self.before = 0  # number of batches of this epoch that earlier stretches (see in_stretches) delivered
+        self._first = 0  # the value of `step` with which this iteration began
         self._kinds_of_outputs: list[str | None] = []  # the kind of each output that is padded; None for the others
         self.descs: list[tuple[int, list[int], str]] = []  # element type, shape and layout of each output of the pipeline
         self.total: int | None = None  # number of samples that counted() has found by reading tars; else None
@@ -63,6 +81,8 @@ class Run:
 
     def _indices(self) -> array[int] | None:
         """Returns the user's order of this epoch, or None if the user gave none. Calls the user's sampler only if the epoch's order is not known yet."""
+        if self._between_stretches:
+            self._draw_stretch()
         if self.order is not None and self.drawn != self.epoch:
             together = self.spec.batch * (1 if self.order.per_rank else self.spec.shard.world)
             self.order.most = together * max(1, Order.most // together)  # a stretch of ids holds whole batches
@@ -259,16 +279,19 @@ class Run:
             self._leave()
         if not self.inside and self.resumed is None and self.source.resized():
             self._drop()
+        if self._between_stretches:
+            self._draw_stretch()
         if self.pipe is None and self.source.makes_order:
             self._pass_ended_epoch()
         self.source.let_begin(self.epoch)
-        self.inside = True
+        self.inside, self._first = True, self.step  # before ready(), which may raise an error
         self.ready()
+        self._first = self.step  # again, because ready() passes a restored epoch that has ended
 
     @property
     def _has_begun(self) -> bool:
         """Returns whether this iteration has given a batch. The next iteration then begins the next epoch, unless repeat() is called."""
-        return self.inside and self.step > 0
+        return self.inside and self.step > self._first
 
     def repeat(self) -> None:
         """Lets the next iteration begin this epoch again if the current one has begun it. The current iteration continues, because trainers call set_epoch()
@@ -278,12 +301,12 @@ class Run:
 
     def _leave(self) -> None:
         self.changed = False
-        assert self.session is not None
         self.watch.begun = None
         if self._own_pipelines or self.source.makes_order:
             self._keep_data()
             self._drop()
         else:
+            assert self.session is not None
             self.session.skip_epoch()
         self._next_epoch()
 
@@ -308,19 +331,34 @@ class Run:
             self.drawn, self.before, self.order.rest = -1, 0, None
             self.source.forget_orders()
 
-    def _next_stretch(self, done: int) -> bool:
-        """Prepares the next stretch of ids. Returns False if the sampler has ended, or if the epoch has no stretches. done: number of batches so far."""
+    @property
+    def _between_stretches(self) -> bool:
+        """Returns whether a stretch of this epoch's ids has ended, and the next ids are not drawn yet."""
+        return self.order is not None and self.drawn == self.epoch and self.indices is None
+
+    def _end_stretch(self, steps: int, ids: array[int] | None) -> None:
+        """Closes the pipeline of a stretch that has ended. steps: the number of batches that this pipeline delivered. ids: the next stretch; None: it is not
+        drawn yet."""
+        self.before, self.resumed, self.ids = self._steps_before + steps, None, None
+        try:
+            self._drop()
+        finally:  # also after an interrupt, because the loop would continue with the old ids
+            self.indices, self.count = ids, None if ids is None else len(ids)
+            self.source.forget_orders()
+
+    def _further_ids(self) -> array[int] | None:
+        """Draws the ids of the next stretch. Returns None if the epoch has ended: the sampler has too few further ids for a step."""
         assert self.order is not None
-        if self.order.rest is None:
+        ids = self.order.more() if self.order.rest is not None else None
+        return ids if ids and self.spec.has_step(len(ids), 0, self.per_rank) else None
+
+    def _draw_stretch(self) -> bool:
+        """Draws the ids of the next stretch after the last one has ended. Returns False if the epoch has ended too, and then goes to the next epoch."""
+        ids = self._further_ids()
+        if ids is None:
+            self._next_epoch()
             return False
-        ids = self.order.more()
-        if not ids:
-            return False
-        self.before = done
-        self._drop()
         self.indices, self.count = ids, len(ids)
-        self.source.forget_orders()
-        self.ready()
         return True
 
     def _drop(self) -> None:
@@ -351,13 +389,22 @@ class Run:
         return batch
 
     def _take(self) -> _core.Batch | None:
+        if self._between_stretches and not self._draw_stretch():
+            return None
         session = self.session or self.ready()._started()
         if session.step == 1:
             self.watch.first_step_done(self.ready())
-        done = self.step
+        steps = session.step
         batch = session.next()
-        if batch is None and self.order is not None and self._next_stretch(done):
-            return self._take()
+        if batch is None and self.order is not None and self.order.rest is not None:
+            try:
+                ids = self._further_ids()
+            except BaseException:
+                self._end_stretch(steps, None)  # else the pipeline would deliver this stretch again
+                raise
+            if ids is not None:
+                self._end_stretch(steps, ids)
+                return self._take()
         if batch is None:
             try:
                 self.watch.end(self.ready(), self.epoch)
@@ -395,8 +442,14 @@ class Run:
 
     @property
     def step(self) -> int:
-        """Returns the number of batches taken since the epoch began, or since it was restored."""
-        return self.before + (0 if self.session is None else self.session.step)
+        """Returns the number of batches taken in this epoch."""
+        return self._steps_before + (0 if self.session is None else self.session.step)
+
+    @property
+    def _steps_before(self) -> int:
+        """Returns the number of this epoch's batches that came before the current pipeline: in earlier stretches, and before a restore."""
+        together = self.source.batch_size(self.spec) * (1 if self.per_rank else self.spec.shard.world)
+        return self.before + int((self.resumed or {}).get("consumed", 0)) // together
 
     @property
     def last(self) -> bool:
@@ -440,7 +493,8 @@ class Run:
             return {"epoch": core["epoch"], "pipeline": None if over else core}
         done = core["epoch"] + self.base > self.epoch
         done = done or not self.source.steps_left(self.epoch, core["consumed"], self.spec, self.indices, self.per_rank)
-        return {"epoch": self.epoch + done, "pipeline": None if done else core}
+        ends = done and not (self.order is not None and self.order.rest is not None)  # else the next stretch follows
+        return {"epoch": self.epoch + ends, "pipeline": None if done else core}
 
     @property
     def per_rank(self) -> bool:
@@ -456,10 +510,10 @@ class Run:
     def load(self, state: Saved) -> None:
         """Sets the position from a saved state of the same data. Raises StateError for other states, and then keeps the old position and the drawn ids."""
         self.source.check_loadable()
-        old_position, seed, ids = self.position(), self.spec.seed, self.ids
+        place, seed = self._place(), self.spec.seed
         own_seed, one_epoch = self.source.pipeline_seed(), self.source.one_epoch
         self._keep_data()
-        data, drawn = self.data, self._drawn_order()
+        data = self.data
         try:
             self._load(state)
             if not self.source.makes_order:
@@ -469,22 +523,36 @@ class Run:
         except BaseException:
             self._drop()
             self._go_on_with(seed, own_seed)
-            self._keep_drawn_order(*drawn)
-            self.source.one_epoch = one_epoch
-            self.epoch, self.resumed, self.ids, self.data = old_position["epoch"], old_position["pipeline"], ids, data
-            self.unchecked, self.inside = None, False
+            self._return_to(place)
+            self.source.one_epoch, self.data, self.unchecked = one_epoch, data, None
             raise
 
-    def _drawn_order(self) -> tuple[Any, ...]:
-        """Returns the order that was drawn for the epoch `drawn`, as arguments of _keep_drawn_order."""
+    def _place(self) -> _Place:
+        """Returns where a new pipeline continues after the batch that was taken last."""
+        position = self.position()
         rest = None if self.order is None else self.order.rest
-        return self.indices, self.drawn, self.count, self.spec.batch, self.before, rest
+        place = _Place(
+            position["epoch"], position["pipeline"], self.ids, self.indices, self.drawn, self.count, self.spec.batch, self.before, rest
+        )
+        if place.epoch != self.epoch:
+            place.before = 0
+        elif rest is not None and place.resumed is None and self.session is not None and self.session.step > 0:  # the stretch has ended
+            place.indices, place.before = None, self.step
+        return place
 
-    def _keep_drawn_order(self, indices: array[int] | None, drawn: int, count: int | None, batch: int, before: int, rest: Any) -> None:
-        """Restores an order that _drawn_order returned. The sampler is not called again, because a sampler that draws random numbers would return other ids."""
-        self.indices, self.drawn, self.count, self.spec.batch, self.before = indices, drawn, count, batch, before
+    def _return_to(self, place: _Place) -> None:
+        """Sets the position to one that _place returned. The sampler is not called again, because a sampler that draws random numbers would return other
+        ids."""
+        self.epoch, self.resumed, self.ids, self.inside = place.epoch, place.resumed, place.ids, False
+        self.indices, self.drawn, self.count, self.spec.batch, self.before = (
+            place.indices,
+            place.drawn,
+            place.count,
+            place.batch,
+            place.before,
+        )
         if self.order is not None:
-            self.order.rest = rest
+            self.order.rest = place.rest
             self.source.forget_orders()
 
     def _load(self, state: Saved) -> None:
@@ -561,18 +629,20 @@ class Run:
 
     def close(self) -> None:
         """Stops the work but keeps the position: state() returns the same as before, and a new iteration continues from it."""
-        # In a forked child, the session belongs to the parent process. A Pipeline of the user keeps its own position.
-        if self.session is not None and self.source.owns_pipeline and self.session._pid == os.getpid():
-            state = self.position()
-            self._keep_data()
-            if state["epoch"] != self.epoch:
-                self.source.one_epoch = False
-            self.epoch, self.resumed = state["epoch"], state["pipeline"]
-            self.inside = False
         session, self._again = self.session, None
-        self._drop()
-        if session is not None and not self.source.owns_pipeline:
+        if session is None or session._pid != os.getpid():  # in a forked child, the session belongs to the parent process
+            self._drop()
+            return
+        if not self.source.owns_pipeline:  # the user's Pipeline keeps its own position
+            self._drop()
             session.interrupt(False)
+            return
+        place = self._place()
+        self._keep_data()
+        if place.epoch != self.epoch:
+            self.source.one_epoch = False
+        self._drop()  # before the order changes, because the pipeline's threads use it
+        self._return_to(place)
 
     def interrupt(self) -> None:
         """Makes the thread that is inside the Loader leave soon, with an error. Call from another thread."""

@@ -569,7 +569,7 @@ class Loader(metaclass=BriefHelp):
             return int((state["pipeline"] or {}).get("consumed", 0)) // together
         if self._run.samples() is not None:
             return len(self)
-        return int((self._run.resumed or {}).get("consumed", 0)) // together + self._run.step
+        return self._run.step
 
     def __getitem__(self, index: Any) -> Any:
         raise TypeError(
