@@ -566,6 +566,35 @@ def test_an_order_that_comes_again(tree, source):
         assert flat(ids(loader)) == flat(b.index.tolist() for b in rows) != []
 
 
+@pytest.mark.parametrize("way", ["close", "refused state"])
+@pytest.mark.parametrize("kind", ["buckets", "function", "weights"])
+def test_states_after_an_interruption_at_the_end_of_an_epoch(tree, kind, way):
+    """States of the next epoch hold the digest of that epoch's order, and not of the order of the epoch that was saved before."""
+    extra = {
+        "buckets": {"shuffle": True, "bucket_by": [k % 3 for k in range(21)]},
+        "function": {"sampler": lambda epoch: [(5 * i + epoch) % 21 for i in range(21)]},
+        "weights": {"sampler": [1.0] * 20 + [2.5]},
+    }[kind]
+    new = lambda: make(tree, seed=3, **extra)  # noqa: E731
+    whole = [ids(loader) for loader in [new()] for _ in range(2)]
+    loader = new()
+    rows = iter(loader)
+    next(rows)
+    loader.state_dict()
+    for _ in range(len(whole[0]) - 1):
+        next(rows)
+    if way == "close":
+        loader.close()
+    else:
+        with pytest.raises(StateError):
+            loader.load_state_dict(Loader([(os.devnull, 0)], 1).state_dict())
+    assert (loader.epoch, next(iter(loader)).index.tolist()) == (1, whole[1][0])
+    state = loader.state_dict()
+    for other in (loader, new()):
+        other.load_state_dict(state)
+        assert ids(other) == whole[1][1:]
+
+
 @pytest.mark.parametrize("source", ["folder", "arrays"])
 def test_orders_of_other_lengths_and_ranks(tree, source):
     state = after(in_order_of(tree, source, list(range(21))), 2)

@@ -535,7 +535,7 @@ class Run:
             position["epoch"], position["pipeline"], self.ids, self.indices, self.drawn, self.count, self.spec.batch, self.before, rest
         )
         if place.epoch != self.epoch:
-            place.before = 0
+            place.ids, place.before = None, 0
         elif rest is not None and place.resumed is None and self.session is not None and self.session.step > 0:  # the stretch has ended
             place.indices, place.before = None, self.step
         return place
