@@ -289,6 +289,43 @@ def test_a_closed_loader_stays_where_it_is(tree, files):
         assert [begun + rest, [b.index.tolist() for b in loader]] == [[b.index.tolist() for b in whole] for _ in range(2)]
 
 
+def test_a_closed_loader_of_a_pipeline_stays_where_it_is(tree):
+    """As above, for a Pipeline of the user, which stays open: at every position, and after a state was loaded."""
+
+    def new(state=None):
+        pipe = Pipeline(4, seed=3)
+        with pipe:
+            data, label = fn.readers.file(file_root=tree, random_shuffle=True, shuffle_seed=3, tail="keep", name="r")
+            pipe.set_outputs(fn.decoders.image(data, values="pictures").shape(), label)
+        loader = Loader(pipe, fields=("shape", "label"))
+        if state is not None:
+            loader.load_state_dict(state)
+        return loader
+
+    whole = new()
+    states, batches = [], []
+    while whole.epoch < 2:
+        for batch in whole:
+            batches.append(batch.label.tolist())
+            states.append(whole.state_dict())
+    for begun in (0, 2):
+        for taken in range(1, len(batches) - begun):
+            loader = new(states[begun - 1] if begun else None)
+            found, rows = batches[:begun], iter(loader)
+            while len(found) < begun + taken:
+                batch = next(rows, None)
+                if batch is None:
+                    rows = iter(loader)
+                else:
+                    found.append(batch.label.tolist())
+            before = loader.state_dict(), loader.epoch, loader.step
+            loader.close()
+            assert before == (loader.state_dict(), loader.epoch, loader.step) and before[0] == states[begun + taken - 1]
+            while len(found) < len(batches):
+                found += [b.label.tolist() for b in loader]
+            assert found == batches
+
+
 def test_a_loader_may_be_closed_in_a_child(tree):
     loader = make(tree)
     rows = iter(loader)

@@ -633,8 +633,8 @@ class Run:
         if session is None or session._pid != os.getpid():  # in a forked child, the session belongs to the parent process
             self._drop()
             return
-        if not self.source.owns_pipeline:  # the user's Pipeline keeps its own position
-            self._drop()
+        if not self.source.owns_pipeline:  # the user's Pipeline keeps its position, and stays open
+            self.inside = False
             session.interrupt(False)
             return
         place = self._place()
