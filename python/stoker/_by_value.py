@@ -18,12 +18,12 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 
-def _names(code: CodeType) -> Iterator[str]:
+def names_in(code: CodeType) -> Iterator[str]:
     """Yields the global names and attributes that a function's code uses, including the code of functions inside it."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _names(constant)
+            yield from names_in(constant)
 
 
 def _imported(function: FunctionType) -> bool:
@@ -67,7 +67,7 @@ class _Pickler(pickle.Pickler):
         if not isinstance(obj, FunctionType) or _imported(obj):
             return NotImplemented
         cells = [_cell_value(cell) for cell in obj.__closure__ or ()]
-        mentioned = {name: obj.__globals__[name] for name in _names(obj.__code__) if name in obj.__globals__}
+        mentioned = {name: obj.__globals__[name] for name in names_in(obj.__code__) if name in obj.__globals__}
         state = {
             "globals": mentioned,
             "cells": cells,

@@ -603,6 +603,108 @@ def test_processes_give_the_samples_of_threads():
         Loader(Noisy(), 1, python_workers=-1)
 
 
+OF_THE_MODULE = {"value": 0}
+
+
+def _read_of_the_module():
+    return OF_THE_MODULE["value"]
+
+
+class Changing:
+    """A Dataset whose targets depend on each kind of thing that a training loop may change. Its calls change attributes of their own, as caches do."""
+
+    of_the_class = 0
+
+    def __init__(self, own):
+        self.value, self.entries, self.array, self.tensor = 0, [(f"{i}.jpg", 0) for i in range(2000)], np.zeros(5), torch.zeros(5)
+        self.parts, self.function, self.calls, self.cache = {"deep": [[0]]}, own, 0, {}
+
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, i):
+        self.calls += 1
+        self.cache[i] = self.calls
+        held = [self.value, self.entries[i][1], self.array[2], self.tensor[3].item(), self.parts["deep"][0][0]]
+        used = [self.of_the_class, self.function(), _read_of_the_module()]
+        return np.zeros((4, 4, 3), np.uint8), np.array(held + used, np.float32), os.getpid()
+
+
+def test_processes_get_the_dataset_as_it_is_when_an_epoch_begins():
+    """Each epoch has the values that a DataLoader gives, which starts processes for each epoch. Without a change the processes remain."""
+    number = 0
+    source = Changing(lambda: number)
+
+    def change_number(value):
+        nonlocal number
+        number = value
+
+    changes = [
+        lambda k: setattr(source, "value", k),
+        lambda k: source.entries.__setitem__(3, ("other.jpg", k)),
+        lambda k: source.array.__setitem__(2, k),
+        lambda k: source.tensor.__setitem__(3, k),
+        lambda k: source.parts["deep"][0].__setitem__(0, k),
+        lambda k: setattr(Changing, "of_the_class", k),
+        change_number,
+        lambda k: OF_THE_MODULE.update(value=k),
+        lambda k: setattr(source, "lock", threading.Lock()),  # cannot be pickled
+        lambda k: setattr(source, "value", -k),
+    ]
+    loader = Loader(source, 2, python_workers=2, multiprocessing_context="fork")
+    reference = torch.utils.data.DataLoader(source, 2, num_workers=1, multiprocessing_context="fork")
+    try:
+        processes, same = set(), 0
+        for k, change in enumerate([lambda k: None, *changes]):
+            change(k)
+            for again in range(2):
+                batches = list(loader)
+                assert torch.equal(torch.cat([b.target0 for b in batches]), torch.cat([target for _, target, _ in reference])), (k, again)
+                now = {pid for b in batches for pid in b.target1.tolist()}
+                same += again and bool(now & processes)
+                assert again or not now & processes, (k, again)
+                processes = now
+        assert same == len(changes) - 1  # a Dataset that cannot be pickled is not compared
+    finally:
+        Changing.of_the_class, OF_THE_MODULE["value"] = 0, 0
+        loader.close()
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_dataset_may_change_after_the_pipeline_was_built(workers):
+    source = Changing(int)
+    loader = Loader(source, 4, python_workers=workers)
+    assert loader.pipeline
+    source.value = 3
+    assert [float(v) for b in loader for v in b.target0[:, 0]] == [3.0] * 8
+    loader.close()
+
+
+def test_what_can_be_compared_of_a_dataset():
+    from stoker.loader.sources._contents import Contents
+
+    def contents(thing):
+        return Contents(thing, 1 << 20)
+
+    def endless():
+        return endless
+
+    plain = [{i: (i, "a") for i in range(5000)}, [[i] for i in range(500)], float("nan"), np.float32(1), T.Resize(3)]
+    arrays = [np.zeros((4, 5))[:, ::2], np.zeros(0), np.array(["a", None], object), torch.zeros(()), torch.nn.Linear(2, 2)]
+    for thing in (*plain, *arrays, endless, Changing, torch):
+        assert contents(thing).digest is not None and contents(thing) == contents(thing), thing
+    for thing in (threading.Lock(), np.zeros(1 << 21, np.uint8), bytes(1 << 21), [[i] for i in range(5000)]):
+        assert contents(thing) != contents(thing)
+    masked = np.ma.masked_array([1, 2], [False, True])
+    before = contents(masked)
+    masked.mask[0] = True
+    assert before != contents(masked)
+    long = [0] * 5000
+    before = contents(long)
+    long[7] = "0"
+    assert before != contents(long) and contents(long) == contents(long)
+
+
 @pytest.mark.parametrize("to", ["process", "thread"])
 @pytest.mark.parametrize("workers", [0, 1])
 def test_no_python_is_waited_for_after_ctrl_c(script, workers, to):

@@ -143,6 +143,30 @@ if __name__ == "__main__":
     )
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_processes_of_each_kind_follow_changes_of_a_dataset(tmp_path, tree, method):
+    check(
+        tmp_path,
+        tree,
+        method,
+        """
+class Numbers:
+    value = 0
+    def __len__(self):
+        return 8
+    def __getitem__(self, i):
+        return np.full((8, 8, 3), i, np.uint8), self.value
+
+if __name__ == "__main__":
+    numbers = Numbers()
+    processes = Loader(numbers, 4, python_workers=1, multiprocessing_context=METHOD)
+    for numbers.value in (1, 1, 2):
+        assert [b.label.tolist() for b in processes] == [[numbers.value] * 4] * 2
+    processes.close()
+""",
+    )
+
+
 def test_what_owns_threads_or_memory_is_neither_pickled_nor_copied(tree):
     loader = Loader(tree, 4, transforms=[T.Resize((16, 16))])
     pipe = Pipeline(batch_size=2, num_threads=1, device_id=None)

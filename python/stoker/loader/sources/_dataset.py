@@ -165,7 +165,7 @@ class DatasetSource(Source):
 
     def started(self, session: Session) -> None:
         # All epochs may begin, because a user who runs the pipeline directly does not call let_begin.
-        session.before = lambda: self.let_begin(2**62)
+        session.before = lambda: self._let_begin(2**62)
 
     def meta(self, ready: Callable[[], Pipeline]) -> dict[str, Any]:
         return {"samples": self.size, "epoch_size": self.size}
@@ -207,6 +207,13 @@ class DatasetSource(Source):
     def let_begin(self, epoch: int) -> None:
         """Allows the Dataset's code to run for samples of this epoch. Call when the consumer begins the epoch, not earlier: a training loop may change the
         dataset between two epochs."""
+        if epoch > self._epoch and not self.unchanging:  # no call of the Dataset is running
+            self._probes.clear()  # samples that were fetched for a pipeline that was built before the epoch began
+            if self.workers is not None:
+                self.workers.begin_epoch()
+        self._let_begin(epoch)
+
+    def _let_begin(self, epoch: int) -> None:
         with self._begun:
             self._epoch = epoch
             self._begun.notify_all()

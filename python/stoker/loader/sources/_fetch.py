@@ -27,6 +27,8 @@ from stoker.loader.sources._shared import ReuseDetector, open_file, owned
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    from stoker.loader.sources._contents import Contents
+
 _WAIT = 0.2  # seconds; `unfinished` waits in steps of this length
 
 Item = tuple[int, Place]  # a sample's id, and the numbers that seed its random generator
@@ -256,6 +258,9 @@ class Workers:
     def share_format(self) -> None:
         """Gives the format of samples to the processes that fetch them. Does nothing for threads, which share it."""
 
+    def begin_epoch(self) -> None:
+        """Lets all calls that follow use the Dataset as it is now. Call while no sample is being fetched. Does nothing for threads, which share it."""
+
     def submit(self, items: Sequence[Item]) -> Future[Any]:
         assert self._threads is not None
         return self._threads.submit(self._call, items)
@@ -302,26 +307,64 @@ def _at_once(fetch: Fetch, count: int, forked: bool) -> int:
     return 1
 
 
+# Number of bytes that are read at most to find out whether a Dataset was changed, if its processes are forks: to start these again takes less time than to
+# read more. Other processes get the Dataset as a pickle.
+_MOST_COMPARED = 1 << 26
+
+
 class ProcessWorkers(Workers):
-    """Fetches samples in processes. A thread for each process waits for its answers."""
+    """Fetches samples in processes, each of which has a copy of the Dataset. A thread for each process waits for its answers."""
 
     def __init__(self, fetch: Fetch, count: int, context: Any) -> None:
+        self._context = context
+        self._forks = context.get_start_method() == "fork"
         self._free: queue.SimpleQueue[_Process] = queue.SimpleQueue()
         self._processes: list[_Process] = []
+        self._ended = False
+        super().__init__(fetch, _at_once(fetch, count, True) if self._forks else count)
         end_at_exit(self)
-        count = _at_once(fetch, count, True) if context.get_start_method() == "fork" else count
+        self._start(self._contents())
+
+    def _contents(self) -> Contents:
+        from stoker.loader.sources._contents import Contents  # imported here, because it loads pickle
+
+        return Contents(self._fetch.dataset, _MOST_COMPARED if self._forks else None)
+
+    def _start(self, contents: Contents) -> None:
+        """Starts processes, and lets later calls run in them. If that fails, ends them again and keeps the earlier ones. contents: those of the Dataset now."""
+        made: list[_Process] = []
+        free: queue.SimpleQueue[_Process] = queue.SimpleQueue()
         try:
-            for _ in range(count):
-                self._processes.append(_Process(fetch, context))
-        except Exception as e:
-            self._end()
+            for _ in range(self.count):
+                made.append(_Process(self._fetch, self._context))
+                free.put(made[-1])
+        except BaseException as e:
+            _end(made)
+            if not isinstance(e, Exception):
+                raise
             raise InvalidArgumentError(
                 f"python_workers: a process could not be started ({type(e).__name__}: {e}). A Dataset that cannot be pickled needs "
                 "multiprocessing_context='fork', or threads (python_workers=0)"
             ) from e
-        for process in self._processes:
-            self._free.put(process)
-        super().__init__(fetch, count)
+        self._processes, self._free, self._copied = made, free, contents
+        if self._ended:  # another thread has called close() meanwhile
+            _end(made)
+
+    def begin_epoch(self) -> None:
+        """Starts the processes again if the Dataset was changed since they got their copies, or if that cannot be found out."""
+        if self._threads is None or self._threads.pid != os.getpid():
+            return
+        contents = self._contents()
+        if contents == self._copied:
+            return
+        before = self._processes
+        try:
+            self._start(contents)
+        finally:
+            if self._processes is not before:
+                for process in before:
+                    process.worker.finish()
+                Worker.end([process.worker for process in before], "python_workers")
 
     def _fetch_first(self, item: Item) -> Fetched:
         first: Fetched
@@ -341,22 +384,25 @@ class ProcessWorkers(Workers):
             process.call("set_format", learned)
 
     def _call(self, items: Sequence[Item]) -> list[Fetched]:
-        process = self._free.get()
+        free = self._free
+        process = free.get()
         try:
             rows: list[Fetched] = process.call("__call__", items)
             return rows
         finally:
-            self._free.put(process)
+            free.put(process)
 
     def close(self) -> None:
+        self._ended = True
         super().close()
-        self._end()
+        _end(self._processes)
 
-    def _end(self) -> None:
-        workers = [process.worker for process in self._processes]
-        for worker in workers:
-            worker.terminate()
-        Worker.end(workers, "python_workers")
+
+def _end(processes: Sequence[_Process]) -> None:
+    workers = [process.worker for process in processes]
+    for worker in workers:
+        worker.terminate()
+    Worker.end(workers, "python_workers")
 
 
 class _Process:
@@ -377,7 +423,6 @@ def _asked_for(method: str, arguments: Any) -> str:
 
 def _begin(fetch: Fetch) -> Callable[..., Any]:
     """Returns the function with which a new process answers each request. Runs in that process."""
-
     def answer(method: str, arguments: Any) -> Any:
         if method != "set_format":
             _seed_all(arguments[0] if method == "fetch_first" else arguments[0][0])
