@@ -680,6 +680,27 @@ def test_a_dataset_may_change_after_the_pipeline_was_built(workers):
     loader.close()
 
 
+def test_processes_of_a_program_whose_torch_has_used_threads(script):
+    """The threads do not exist in a fork. A Dataset that uses torch there would wait for them forever."""
+    done = script(
+        """
+        import numpy as np
+        import torch
+        from stoker import Loader
+        torch.set_num_threads(2)
+        class Sums:
+            def __len__(self):
+                return 4
+            def __getitem__(self, i):
+                return np.zeros((4, 4, 3), np.uint8), int(torch.exp(torch.zeros(1_000_000)).sum())
+        torch.exp(torch.zeros(1_000_000))
+        print([batch.label.tolist() for batch in Loader(Sums(), 4, python_workers=1, multiprocessing_context="fork")])
+        """,
+        timeout=60,
+    )
+    assert done.stdout == "[[1000000, 1000000, 1000000, 1000000]]\n", done.stderr
+
+
 def test_what_can_be_compared_of_a_dataset():
     from stoker.loader.sources._contents import Contents
 
