@@ -53,7 +53,7 @@ static const struct stk_arg_def readers_video_experimental_args[] = {
 		.choices = "start_down_end_up|start_up_end_down|all_up|all_down",
 		.doc = "How times and numbers between two frames are rounded."},
 	STK_ARG(struct readers_video_experimental, file_list_include_end, STK_ARG_BOOL, "true", STK_FREE, 0,
-		"The end frame belongs to the range, if start and end are seconds. If they are numbers of frames, it never does, as in DALI."),
+		"Has no effect: the frame at the end never belongs to the range, as in DALI on the CPU."),
 	{.name = "pad_mode",
 		.type = STK_ARG_STRING,
 		.offset = offsetof(struct readers_video_experimental, pad_mode),
@@ -91,7 +91,6 @@ static struct stk_reader_video video_of(const void *args)
 					    strcmp(a->file_list_rounding, "all_up") == 0,
 				.end_up = strcmp(a->file_list_rounding, "start_down_end_up") == 0 ||
 					  strcmp(a->file_list_rounding, "all_up") == 0,
-				.include_end = a->file_list_include_end && !by_number,
 			},
 		.style = {.dtype = STK_UINT8, .fill = a->fill_value},
 		.frame_num = a->enable_frame_num,
@@ -160,7 +159,7 @@ const struct stk_op_def stk__op_readers_video_experimental = {
 	       "pipeline is made, to count their clips. A sample reads only the bytes from the key frame before its clip on. With "
 	       "device=\"gpu\" the GPU's video decoder makes the frames, if it has an engine for the stream; otherwise the cores do, with the same bytes.",
 	.tolerance =
-		"Chroma is not interpolated. image_type YCbCr is refused. With file_list_format=\"frames\", a line without an end means the end of the video; DALI skips it.",
+		"Chroma is not interpolated. image_type YCbCr is refused. A line of file_list without an end, or with an end after the last frame, means the end of the video; DALI skips it. DALI rounds times to float32 first.",
 	.output_count = readers_video_experimental_outputs,
 	.args = readers_video_experimental_args,
 	.args_size = sizeof(struct readers_video_experimental),

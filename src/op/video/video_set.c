@@ -94,10 +94,8 @@ static void find_range(const struct stk_video_set *s, const struct stk_video_lis
 	double first = 0, last = frames;
 	if (start && !isnan(*start))
 		first = s->cut.by_number ? frame_number(*start, s->cut.start_up, frames) : frame_at(x, *start, s->cut.start_up);
-	if (end && !isnan(*end)) {
+	if (end && !isnan(*end))
 		last = s->cut.by_number ? frame_number(*end, s->cut.end_up, frames) : frame_at(x, *end, s->cut.end_up);
-		last += s->cut.include_end;
-	}
 	out->begin = (int32_t)(first < 0 ? 0 : first > frames ? frames : first);
 	out->end = (int32_t)(last < 0 ? 0 : last > frames ? frames : last);
 }

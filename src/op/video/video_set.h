@@ -24,7 +24,6 @@ struct stk_video_cut {
 	bool uniform;          /* each range gives one clip: `length` frames, spread evenly over it; step, stride and pad are not used */
 	bool by_number;        /* ranges are frame numbers, not seconds; negative ones count from the end */
 	bool start_up, end_up; /* a start (end) between two frames is rounded up to the later frame */
-	bool include_end;      /* the end of a range in the list is its last frame, not the frame after it */
 };
 
 struct stk_video_clip {

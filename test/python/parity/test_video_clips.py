@@ -72,3 +72,16 @@ def test_clips_of_numbered_frames(video: Path, tmp_path: Path, line: str, roundi
     got = clips(stoker, **arguments)
     assert got
     assert got == clips(dali, **arguments)
+
+
+TIMES = ("0.2 0.6", "0.21 0.61", "0.05 0.95", "0 0.05")
+
+
+@pytest.mark.parametrize("include", [True, False, None])
+@pytest.mark.parametrize(("line", "rounding"), list(itertools.product(TIMES, ROUNDINGS)))
+def test_clips_of_times(video: Path, tmp_path: Path, line: str, rounding: str, include: bool | None) -> None:
+    path = tmp_path / "list.txt"
+    path.write_text(f"{video} 7 {line}\n")
+    more = {} if include is None else {"file_list_include_end": include}
+    arguments = {"file_list": str(path), "file_list_format": "timestamps", "file_list_rounding": rounding, "sequence_length": 1, **more}
+    assert clips(stoker, **arguments) == clips(dali, **arguments)
