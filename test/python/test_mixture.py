@@ -550,6 +550,62 @@ def test_an_error_does_not_end_the_epoch():
     assert got == [200, 201, 202, 203, 208, 209, 210, 211] and mixed.epoch == 1
 
 
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("ends", [{"steps": 9}, {"epoch": "b"}, {"epoch": "c"}])
+def test_an_error_on_one_rank_leaves_the_ranks_together(ends, nested):
+    """A batch that fails on one rank counts as its step, so that both ranks take the same sources and end at the same step. A state that is saved after the
+    error continues there."""
+
+    class Fails(Numbers):
+        def __getitem__(self, i):
+            if i == 5:
+                raise OSError("bad disk")
+            return super().__getitem__(i)
+
+    def new(rank, kind=Numbers):
+        a, b, c = (Loader(kind(n) if n == "c" else Numbers(n), 2, shard=(rank, 2), last_batch="drop") for n in "abc")
+        a, c = (Loader.mix([(one, 1)], steps=3) for one in (a, c)) if nested else (a, c)
+        return Loader.mix({"a": (a, 0.3), "b": (b, 0.3), "c": (c, 0.4)}, **ends)
+
+    def walk(mixed, epochs):
+        found, states = [], [mixed.state_dict()]
+        while mixed.epoch < epochs:
+            rows = iter(mixed)
+            while True:
+                try:
+                    batch = next(rows)
+                except StopIteration:
+                    break
+                except OSError:
+                    found.append((mixed.epoch, mixed.step, "c", None))
+                else:
+                    found.append((mixed.epoch, mixed.step, mixed.source, batch.label.tolist()))
+                states.append(mixed.state_dict())
+        return found, states
+
+    (good, _), (other, _), (failing, states) = walk(new(0), 2), walk(new(1), 2), walk(new(0, Fails), 2)
+    assert [step[:3] for step in good] == [step[:3] for step in other] == [step[:3] for step in failing]
+    bad = [k for k, step in enumerate(failing) if step[3] is None]
+    assert bad and [step[3] for k, step in enumerate(good) if k in bad] == [[204, 205]] * len(bad)
+    assert all(k in bad or step == good[k] for k, step in enumerate(failing))
+    for k, state in enumerate(states):
+        again = new(0, Fails)
+        again.load_state_dict(json.loads(json.dumps(state)))
+        assert walk(again, 2)[0] == failing[k:]
+
+
+def test_an_error_without_a_batch_is_no_step():
+    """A source that raises an error may keep its position. Its batch is then still to come."""
+    mixed = Loader.mix([(source("a"), 1)], steps=9)
+    rows = iter(mixed)
+    next(rows)
+    state = mixed.state_dict()
+    mixed.loaders[0].close()
+    with pytest.raises(StateError, match="closed"):
+        next(rows)
+    assert mixed.step == 1 and mixed.state_dict() == state
+
+
 def test_states_from_another_thread():
     """A thread that asks for states while another one takes batches gets those after whole batches, and the loop gets no error."""
     whole = mixture(steps=9)

@@ -132,8 +132,7 @@ class Mixture:
             k = self._next_source(self._taken)
             batch = self._take_from(k, generation)
             if batch is not END:
-                self._taken[k] += self._batch(k)
-                self._step += 1
+                self._count(k)
                 self._last = k
                 return batch
         if generation == self._generation:
@@ -141,12 +140,18 @@ class Mixture:
             self._inside = False
         return END
 
+    def _count(self, k: int) -> None:
+        """Counts a step that source k has made."""
+        self._taken[k] += self._batch(k)
+        self._step += 1
+
     def _check_generation(self, generation: int) -> None:
         if generation != self._generation:
             raise StateError("a newer iteration over this mixture has begun, its position was set, or it was closed")
 
     def _take_from(self, k: int, generation: int) -> Any:
-        """Returns the next batch of source k, or END after the leader's last batch. A source other than the leader begins its next epoch when one ends. Raises
+        """Returns the next batch of source k, or END after the leader's last batch. A source other than the leader begins its next epoch when one ends. Counts
+        the step of a batch that fails if the source continues after it, because other ranks may have got their batches of this step. Raises
         InvalidArgumentError if an epoch of the source has no batches."""
         for _ in range(2):
             iterator = self._running[k]
@@ -157,7 +162,14 @@ class Mixture:
                 self._leader_epoch = getattr(self.loaders[k], "epoch", None)
             elif k == self._leader and started and not self._leader_goes_on():
                 return END
-            batch = next(iterator, END)
+            before = _position(self.loaders[k])
+            try:
+                batch = next(iterator, END)
+            except Exception:
+                after = _position(self.loaders[k])
+                if after[0] == before[0] and after[1] > before[1]:
+                    self._count(k)
+                raise
             if batch is not END:
                 return batch
             self._running[k] = None
@@ -374,6 +386,16 @@ def _explained(loader: Any) -> str:
     """Returns what explain() says about a Loader or a mixture, or the repr of a source without a pipeline."""
     owner = loader if hasattr(loader, "explain") else getattr(loader, "pipeline", None)
     return repr(loader) if owner is None else str(owner.explain())
+
+
+def _position(loader: Any) -> tuple[int, int]:
+    """Returns the epoch of a source, and a number that grows with each batch that it counts in this epoch. Asks no pipeline, because each step calls this."""
+    if isinstance(loader, Mixture):
+        return loader._epoch, loader._step
+    run = getattr(loader, "_run", None)
+    if run is not None:
+        return run.epoch, run.step
+    return getattr(loader, "_at", (0, 0))  # a RobotLoader's epoch and position
 
 
 def _close(loader: Any) -> None:
