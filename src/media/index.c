@@ -220,6 +220,9 @@ enum stk_status stk__video_index_finish(struct stk_video_index *x, struct stk_er
 	if (p->width < 0 || p->height < 0 || (int64_t)p->width * p->height > INT32_MAX)
 		return stk__fail(
 			err, STK_CORRUPT, "the file's header says that frames have %d x %d pixels: it is damaged", p->width, p->height);
+	if (p->width == 0 || p->height == 0)
+		return stk__fail(err, STK_CORRUPT,
+			"neither the file's header nor its first key frame states the size of the frames: they are damaged");
 	enum stk_status s = list_keys(x, err);
 	if (!s)
 		s = list_frames(x, err);
@@ -271,12 +274,12 @@ static void correct_size(struct stk_video_index *x)
 			&p->width, &p->height);
 }
 
-/* Reads the size of MPEG-4's frames from the stream if the container does not state it. FFmpeg ignores the size in MP4 files, since for MPEG-4 only the
- * codec's own headers are reliable. For other codecs a missing size means that the file is damaged. */
+/* Reads the size of the frames from the stream if the container does not state it. FFmpeg ignores the size in MP4 and 3GP files for MPEG-4, H.263 and H.261,
+ * since for these only the codec's own headers are reliable. */
 static enum stk_status find_size(struct stk_video_index *x, const struct stk_media_input *in, struct stk_error *err)
 {
 	AVCodecParameters *p = x->parameters;
-	const bool left_out = p->codec_id == AV_CODEC_ID_MPEG4 && (p->width == 0 || p->height == 0);
+	const bool left_out = p->width >= 0 && p->height >= 0 && (p->width == 0 || p->height == 0);
 	const AVCodec *codec = left_out ? x->f.avcodec_find_decoder(p->codec_id) : NULL;
 	if (!codec)
 		return STK_OK;
@@ -309,11 +312,11 @@ static enum stk_status read_stream(
 		s = stk__packets_read(c, &x->f, in, stream, &x->packets, err);
 	if (!s)
 		s = copy_parameters(x, stream, err);
-	if (!s)
-		s = find_size(x, in, err);
 	if (s)
 		return s;
 	correct_size(x);
+	if ((s = find_size(x, in, err)))
+		return s;
 	x->facts.stream = stream->index;
 	x->listed = stk__container_blank(c);
 	snprintf(x->facts.container, sizeof x->facts.container, "%s", stk__container_format(c)->iformat->long_name);

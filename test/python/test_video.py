@@ -924,10 +924,26 @@ def test_boxes_that_promise_too_much(clips):
         refused(bytes(huge))
 
 
-def test_a_size_that_only_the_codec_knows(clips):
-    """FFmpeg's demuxer does not report the frame size of MPEG-4 in MP4, only its codec does. The metadata still have the right height and width."""
-    facts = opened(clips("mpeg4.mp4")).metadata
-    assert (facts.height, facts.width) == videos.frames(clips("mpeg4.mp4"))[0].shape[:2]
+@pytest.mark.parametrize("name", ["mpeg4.mp4", "h263.3gp"])
+def test_a_size_that_only_the_codec_knows(clips, name):
+    """FFmpeg's demuxer does not report the frame size of these codecs in MP4, only the codec does. The metadata still have the right height and width."""
+    facts = opened(clips(name)).metadata
+    assert (facts.height, facts.width) == videos.frames(clips(name))[0].shape[:2]
+
+
+def without_width(data):
+    """Sets the width that a Matroska file states to 0."""
+    at = data.index(bytes([0xB0, 0x81, 176, 0xBA, 0x81]))
+    return data[: at + 2] + bytes(1) + data[at + 3 :]
+
+
+def test_a_header_without_the_size(clips):
+    """The size is that of the stream. A codec whose stream has no size, as FFV1, is refused."""
+    data = clips("vp9.webm").read_bytes()
+    assert opened(without_width(data)).metadata.width == 176
+    assert np.array_equal(opened(without_width(data))[:], opened(data)[:])
+    with pytest.raises(stoker.StokerError, match="states the size of the frames"):
+        opened(without_width(clips("gray.mkv").read_bytes()))
 
 
 def read_pair(path):

@@ -40,6 +40,7 @@ KINDS = {
     "rgb.mkv": (1, "-c:v libx264rgb -pix_fmt rgb24 -g 12"),
     "gray.mp4": (1, "-pix_fmt gray -c:v libx264 -g 12"),
     "gray.mkv": (1, "-pix_fmt gray -c:v ffv1"),
+    "h263.3gp": (1, "-c:v h263 -g 12"),
     "h264_small.mp4": (1, "-vf scale=128:96 " + H264),
     "hevc444.mp4": (1, "-pix_fmt yuv444p " + X265),
     "mpeg2.ts": (1, "-c:v mpeg2video -g 12 -bf 2 -q:v 4"),
