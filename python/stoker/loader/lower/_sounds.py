@@ -58,8 +58,10 @@ def _resample(step: Any, sound: Sound) -> Sound:
     if step.orig_freq == step.new_freq:
         return sound
     raise UnsupportedError(
-        f"Loader: Resample({step.orig_freq}, {step.new_freq}) is done while files are decoded: leave it out, and give Audio(rate={step.new_freq}), which "
-        "resamples files of any rate"
+        f"Loader: Resample({step.orig_freq}, {step.new_freq}) is not in Stoker: apply it to the batch, as "
+        "collate_fn=lambda batch: batch._replace(audio=transform(batch.audio)). "
+        f"Audio(rate={step.new_freq}) resamples while files are decoded, but with DALI's filter, which has no low-pass: frequencies above "
+        f"{step.new_freq / 2:g} Hz are not removed, but fold into the sound"
     )
 
 

@@ -36,7 +36,7 @@ class _Rows:
 
     def __init__(self, source: Any, names: tuple[str, ...] | None, kinds: Mapping[str, Kind] | None, sound: str | None = None) -> None:
         self._names, self._kinds, self._sound = names, kinds or {}, sound
-        self.rate: Any = None  # rate in Hz to which `datasets` resamples the sounds; None: no resampling
+        self.rate: Any = None  # rate in Hz that `datasets` gives the sounds; None: no resampling. Stoker has another filter (Audio.rate).
         self._images: set[str] = set()
         self._types: dict[str, tuple[Any, ...]] = {}
         self._modes: dict[str, str] = {}  # the modes of Pillow to which `datasets` converts masks

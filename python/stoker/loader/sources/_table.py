@@ -356,7 +356,7 @@ class Table:
 
     @property
     def rate(self) -> Any:
-        """Returns the rate in Hz to which `datasets` resamples the sounds of this table; None if the table's metadata has no rate. Raises
+        """Returns the rate in Hz that `datasets` gives the sounds of this table; None if the table's metadata has no rate. Raises
         InvalidArgumentError if the files have different rates."""
         rates: dict[str, str] = {}
         for name, feature in self.features_in_files(self.image):
