@@ -973,3 +973,73 @@ def test_the_class_of_a_dataset_is_freed_with_its_loader():
     del Own
     gc.collect()
     assert kept() is None
+
+
+def test_arguments_cannot_be_set_on_a_loader(tree):
+    """torch's DataLoader and data sets may be changed through their attributes. A Loader reads its arguments once, so that a change would have no effect."""
+    once = "is read when the Loader is made. Make another Loader"
+    loader = Loader(tree, 2, transforms=[T.Resize((8, 8))])
+    wrapped = loader.as_dataloader()
+    for of, names in (
+        (
+            loader,
+            (
+                "transforms",
+                "transform",
+                "collate_fn",
+                "shuffle",
+                "seed",
+                "batch_size",
+                "sampler",
+                "dataset",
+                "drop_last",
+                "num_workers",
+                "timeout",
+            ),
+        ),
+        (loader.dataset, ("transform", "transforms", "target_transform")),
+        (wrapped, ("transforms", "transform", "collate_fn", "shuffle", "seed", "device")),
+        (wrapped.dataset, ("transform", "transforms", "target_transform")),
+    ):
+        for name in names:
+            with pytest.raises(AttributeError, match=f"{name!r} cannot be set: it {once}"):
+                setattr(of, name, None)
+    loader.name = wrapped.name = loader.dataset.name = wrapped.dataset.name = "train"
+    wrapped.num_workers, wrapped.pin_memory = 0, True  # frameworks set these
+    with pytest.raises(AttributeError):
+        loader.epoch = 3
+    assert loader.name == "train" and len(list(loader)) == len(list(wrapped)) == len(loader)
+    torchvision = import_torchvision()
+    loader = Loader(torchvision.datasets.ImageFolder(tree), 2, transforms=[T.Resize((8, 8))])
+    loader.as_dataloader().dataset.transform = torchvision.transforms.Resize((4, 4))
+    with pytest.raises(StateError, match="was changed after the Loader had read it"):
+        next(iter(loader))
+
+
+def test_a_subclass_of_loader_has_attributes_of_its_own(tree):
+    class Own(Loader):
+        frames = 3
+
+        def __init__(self, root, transforms, seed):
+            self.transforms = transforms
+            super().__init__(root, 2, transforms=transforms, seed=seed)
+            self.seed = seed
+
+        def become(self, device):
+            self.device = device
+
+        @property
+        def layout(self):
+            return self._given_layout
+
+        @layout.setter
+        def layout(self, value):
+            self._given_layout = value
+
+    loader = Own(tree, [T.Resize((8, 8))], 5)
+    loader.become("cpu")
+    loader.transforms, loader.layout, loader.frames, loader.seed = [], "HWC", 4, 6
+    assert (loader.transforms, loader.layout, loader.frames, loader.seed, loader.device) == ([], "HWC", 4, 6, "cpu")
+    with pytest.raises(AttributeError, match="Own: 'shuffle' cannot be set"):
+        loader.shuffle = True
+    assert next(iter(loader))[0].shape == (2, 3, 8, 8)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from torch.utils.data import IterableDataset
 
@@ -13,6 +13,8 @@ from stoker.dataloader import _accelerate
 from stoker.dataloader.dataloader import DataLoader
 from stoker.errors import InvalidArgumentError
 from stoker.loader._accelerate import Batches, reported
+from stoker.loader._options import ARGUMENTS
+from stoker.loader._refused import OF_DATALOADERS, OF_DATASETS, read_once
 
 
 class Loading(Protocol):
@@ -55,6 +57,15 @@ class _Samples(IterableDataset[Any]):
             raise AttributeError(name)
         return getattr(self.loader.dataset, name)
 
+    if not TYPE_CHECKING:  # type checkers would take any name for an attribute
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            """Sets transforms on the Loader's data set itself, which raises an error now, or when the next epoch begins."""
+            if name in OF_DATASETS:
+                setattr(self.loader.dataset, name, value)
+            else:
+                super().__setattr__(name, value)
+
 
 class StokerDataLoader(DataLoader[Any]):
     """A torch DataLoader that iterates over a Loader, in this process. Its batches, their order, the division among ranks and the state are the Loader's.
@@ -91,6 +102,13 @@ class StokerDataLoader(DataLoader[Any]):
 
     @_is_accelerate_prepared.setter
     def _is_accelerate_prepared(self, _: bool) -> None: ...
+
+    if not TYPE_CHECKING:  # type checkers would take any name for an attribute
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            if name in ARGUMENTS and name not in OF_DATALOADERS and "loader" in vars(self):
+                raise read_once("the DataLoader from Loader.as_dataloader()", name)
+            super().__setattr__(name, value)
 
     def _rebuilt(self, *_: Any, **__: Any) -> Any:
         """Makes another object of this class for the same Loader. Accelerate's skip_first_batches() calls this. A plain DataLoader would join several samples

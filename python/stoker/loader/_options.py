@@ -17,6 +17,7 @@ from stoker._signatures import hint_for
 from stoker._where import notice
 from stoker.errors import InvalidArgumentError, StokerError, UnsupportedError
 from stoker.loader._order import LARGEST_BATCH
+from stoker.loader._refused import OF_DATASETS
 
 
 class Arguments(PassedOn, total=False):
@@ -66,6 +67,9 @@ class LoaderArguments(Arguments, total=False):
     pad: Any
     bucket_by: Any
 
+
+# Names of all arguments, also in the forms that torch's data sets give to them.
+ARGUMENTS = frozenset(("source", "batch_size", *LoaderArguments.__annotations__)) | OF_DATASETS
 
 _IGNORED = {
     "num_workers": "Stoker works with threads, and num_threads says how many; python_workers runs the Python of a Dataset in processes",

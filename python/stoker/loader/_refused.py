@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors for uses of a Loader that only a torch DataLoader permits: copies, pickles, changed transforms, and attributes that frameworks read."""
+"""Errors for uses of a Loader that only a torch DataLoader permits: copies, pickles, changed transforms, and attributes that programs set or frameworks read."""
 
 from __future__ import annotations
 
@@ -22,6 +22,31 @@ _OF_LOADERS = (
     ),
     *("pin_memory_device", "prefetch_factor", "timeout", "worker_init_fn", "as_dataloader", "class_to_idx", "classes", "pipeline", "show"),
 )
+
+
+# Attributes of data sets that hold transforms.
+OF_DATASETS = frozenset(("transform", "transforms", "target_transform"))
+# Arguments of Loader that programs may set on a torch DataLoader that they did not make. They have no effect on one from as_dataloader().
+OF_DATALOADERS = frozenset(
+    (
+        "generator",
+        "in_order",
+        "multiprocessing_context",
+        "num_workers",
+        "persistent_workers",
+        "pin_memory",
+        "pin_memory_device",
+        "prefetch_factor",
+    )
+    + ("timeout", "worker_init_fn")
+)
+
+
+def read_once(of: str, name: str) -> AttributeError:
+    """Returns the error for an attribute that would have no effect, because the Loader reads its arguments when it is made. of: names the object."""
+    return AttributeError(
+        f"{of}: {name!r} cannot be set: it is read when the Loader is made. Make another Loader (its load_state_dict continues from this one's state_dict)"
+    )
 
 
 def advice(other: str, **own: str) -> dict[str, str]:

@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Unpack
 
 from stoker import _foreign_state, _html, _needs, _numbers, _ranks
@@ -25,7 +26,7 @@ from stoker.loader._epoch import END, Epoch, call
 from stoker.loader._kinds import BOXES, FLOATS, has_sound, internal, kinds_of, lists_of, main_of, several
 from stoker.loader._mixture import Mixture
 from stoker.loader._order import BatchOrder, Order, make_order
-from stoker.loader._refused import no_attribute, not_copied
+from stoker.loader._refused import no_attribute, not_copied, read_once
 from stoker.loader._run import Run
 from stoker.loader._saved import MOST_EPOCHS, Saved, is_whole
 from stoker.loader._spec import DatasetArguments, Spec
@@ -131,6 +132,7 @@ class Loader(metaclass=BriefHelp):
             "__getstate__",
             "__init__",
             "__repr__",
+            "__setattr__",
             "__weakref__",
         ),
         *("__iter__", "__len__", "batch_size", "class_to_idx", "classes", "epoch", "pipeline", "step"),
@@ -721,6 +723,19 @@ class Loader(metaclass=BriefHelp):
         def __getattr__(self, name: str) -> Any:
             refuse_skipping(name, sys._getframe(1))
             return no_attribute(self, name, {})
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            if name in _options.ARGUMENTS and not self._is_of_subclass(name, sys._getframe(1)):
+                raise read_once(type(self).__name__, name)
+            object.__setattr__(self, name, value)
+
+    def _is_of_subclass(self, name: str, frame: FrameType) -> bool:
+        """Returns whether an attribute with the name of an argument belongs to the user's subclass: its class has it, or its own methods set it. frame: that of
+        the code that sets it."""
+        if name in vars(self) or getattr(type(self), name, None) is not getattr(Loader, name, None):
+            return True
+        first = frame.f_code.co_varnames[: frame.f_code.co_argcount][:1]
+        return type(self) is not Loader and bool(first) and frame.f_locals.get(first[0]) is self
 
     def _repr_html_(self) -> str:
         return _html.of_pipeline(repr(self), self._run.pipe)

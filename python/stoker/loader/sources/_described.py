@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from stoker.loader._options import ARGUMENTS
+from stoker.loader._refused import read_once
 
 
 class Listing:
@@ -21,6 +24,13 @@ class Listing:
         if samples is None:
             raise TypeError(f"{self._name} does not say how many samples it has")
         return samples
+
+    if not TYPE_CHECKING:  # type checkers would take any name for an attribute
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            if name in ARGUMENTS:
+                raise read_once("the Loader's dataset", name)
+            object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
         return self._name
