@@ -37,7 +37,7 @@ struct stk_file_list_options {
 
 /* Creates a list. Labels follow the lexicographic order (bytes) of the class folders, including empty ones. Files are sorted inside each folder; subfolders
  * are read only with `nested`; files with hidden names count; links are followed (a link to a missing file stays in the list: reading it makes that sample
- * fail). Regular files are not stat'ed. Error messages say what was found instead ("data/cat holds 5 images but no class folders: did you mean "data"?"). */
+ * fail). Regular files are not stat'ed. Error messages say what was found instead ("data holds 5 images but no class folders"). */
 STK_MUST_USE enum stk_status stk__file_list_create(
 	const struct stk_file_list_options *o, struct stk_file_list **out, struct stk_error *err);
 void stk__file_list_destroy(struct stk_file_list *list);

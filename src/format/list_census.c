@@ -4,11 +4,17 @@
 #include "base/error.h"
 #include "codec/codec.h"
 #include "codec/foreign.h"
+#include "format/archive_file.h"
 #include "sound/sound.h"
 
+#include <dirent.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+
+enum { MOST_SEEN = 256 }; /* entries of a folder that are examined to find out whether it holds classes */
 
 /* Returns whether a name passes DALI's default filters and this build decodes such files. */
 static bool is_default(const char *name, bool case_sensitive)
@@ -45,6 +51,7 @@ void stk__census_other(struct stk_list_census *c, const char *name)
 	char cut[STK_CENSUS_ENDING];
 	snprintf(cut, sizeof cut, "%s", dot && dot != name && strlen(dot) < STK_CENSUS_ENDING ? dot : "");
 	c->files++;
+	c->arrays |= strncmp(name, "data_batch_", 11) == 0 || strncmp(name, "test_batch", 10) == 0 || strstr(name, "-images-idx3-ubyte");
 	for (int i = 0; i < STK_CENSUS_ENDINGS; i++)
 		if (!c->endings[i].count || strcmp(c->endings[i].name, cut) == 0) {
 			memcpy(c->endings[i].name, cut, sizeof cut);
@@ -172,10 +179,12 @@ static const char *kind_of_ending(const char *ending)
 	return stk__sound_ending(ending) ? "sound" : stk__video_ending(ending) ? "video" : "";
 }
 
-/* Returns advice on how to read the files that were found instead of the wanted ones; "" if they are neither images, nor sounds, nor videos. */
+/* Returns advice on how to read the files that were found instead of the wanted ones; "" if they are no images, sounds, videos, or arrays of images. */
 static const char *advise_kind(const struct stk_list_census *c, const struct wanted *w)
 {
 	const char *found = "";
+	if (c->arrays)
+		return "; the files of CIFAR and MNIST are read by Loader(FOLDER) of the Python package";
 	for (int i = ending_after(c, -1); i >= 0 && !*found; i = ending_after(c, i))
 		if (*c->endings[i].name)
 			found = kind_of_ending(c->endings[i].name + 1);
@@ -209,6 +218,66 @@ enum stk_status stk__list_end_class(struct stk_file_list *l, const struct stk_fi
 	return STK_OK;
 }
 
+/* Writes the path of the folder above a local root. Returns false if the root is remote, or the path does not fit. */
+static bool find_parent(const char *root, char *parent, size_t capacity)
+{
+	if (stk__is_object(root))
+		return false;
+	const char *slash = strrchr(root, '/'), *last = slash ? slash + 1 : root;
+	int written;
+	if (strcmp(last, ".") == 0 || strcmp(last, "..") == 0)
+		written = snprintf(parent, capacity, "%s/..", root);
+	else
+		written = snprintf(parent, capacity, "%.*s", slash ? slash == root ? 1 : (int)(slash - root) : 1, slash ? root : ".");
+	return written > 0 && (size_t)written < capacity;
+}
+
+static bool names_split(const char *name)
+{
+	static const char *const splits[] = {"train", "training", "val", "valid", "validation", "test", "testing"};
+	for (size_t i = 0; i < sizeof splits / sizeof *splits; i++)
+		if (strcasecmp(name, splits[i]) == 0)
+			return true;
+	return false;
+}
+
+/* Returns whether a folder is seen to hold a file that the list looks for. is_folder: false if `path` is no folder. */
+static bool holds_wanted(const char *path, const struct stk_file_list_options *o, bool *is_folder)
+{
+	DIR *dir = opendir(path);
+	*is_folder = dir != NULL;
+	bool found = false;
+	const struct dirent *e;
+	for (int seen = 0; dir && !found && seen < MOST_SEEN && (e = readdir(dir)); seen++)
+		found = *e->d_name != '.' && stk__list_wants(o, e->d_name);
+	if (dir)
+		closedir(dir);
+	return found;
+}
+
+/* Returns whether a folder holds several folders, and they seem to be classes: each has files that the list looks for, and none has the name of a split.
+ * Looks at the first MOST_SEEN entries only. */
+static bool holds_classes(const char *folder, const struct stk_file_list_options *o)
+{
+	DIR *dir = opendir(folder);
+	int classes = 0;
+	bool all = true;
+	const struct dirent *e;
+	for (int seen = 0; dir && all && seen < MOST_SEEN && (e = readdir(dir)); seen++) {
+		char path[PATH_MAX];
+		bool is_folder;
+		int written = snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+		if (*e->d_name == '.' || written < 0 || (size_t)written >= sizeof path)
+			continue;
+		bool wanted = holds_wanted(path, o, &is_folder);
+		classes += is_folder;
+		all = !is_folder || (wanted && !names_split(e->d_name));
+	}
+	if (dir)
+		closedir(dir);
+	return all && classes > 1;
+}
+
 enum stk_status stk__census_no_classes(
 	const struct stk_list_census *c, const struct stk_file_list *l, const struct stk_file_list_options *o, struct stk_error *err)
 {
@@ -217,14 +286,13 @@ enum stk_status stk__census_no_classes(
 	if (c->left_out)
 		return stk__fail(err, STK_INVALID, "%s: dir_filters leave out all of its %lld folders", root, (long long)c->left_out);
 	if (c->loose) {
-		const char *slash = strrchr(root, '/'), *last = slash ? slash + 1 : root;
-		const char *one = c->loose == 1 ? wanted->one : wanted->many;
-		if (strcmp(last, ".") == 0 || strcmp(last, "..") == 0)
-			return stk__fail(err, STK_INVALID, "%s holds %lld %s but no class folders: did you mean \"%s/..\"?", root,
-				(long long)c->loose, one, root);
-		int n = slash ? slash == root ? 1 : (int)(slash - root) : 1;
-		return stk__fail(err, STK_INVALID, "%s holds %lld %s but no class folders: did you mean \"%.*s\"?", root,
-			(long long)c->loose, one, n, slash ? root : ".");
+		char parent[PATH_MAX] = "";
+		bool named = find_parent(root, parent, sizeof parent) && holds_classes(parent, o);
+		return stk__fail(err, STK_INVALID,
+			"%s holds %lld %s but no class folders (ROOT/CLASS/FILE is what is read): for %s without classes give the list of the files, "
+			"with labels if there are any%s%s%s",
+			root, (long long)c->loose, c->loose == 1 ? wanted->one : wanted->many, wanted->many,
+			named ? "; if this folder is one of several classes, give \"" : "", named ? parent : "", named ? "\"" : "");
 	}
 	if (c->files)
 		return stk__fail(err, STK_INVALID, "%s holds %lld file%s but no class folders with %s (ROOT/CLASS/FILE is what is read)%s",

@@ -16,6 +16,7 @@ struct stk_list_census {
 		int64_t count;
 	} endings[STK_CENSUS_ENDINGS];
 	int64_t files, folders, other_endings;
+	bool arrays;                           /* whether a file has the name of one of CIFAR's or MNIST's, which hold many images each */
 	int64_t loose;                         /* number of files directly in the root that pass the filters of files */
 	int64_t special;                       /* number of FIFOs, sockets and devices that are named like samples */
 	int64_t empty;                         /* number of class folders without a sample */

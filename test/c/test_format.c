@@ -168,18 +168,42 @@ static void test_errors_say_what_is_there(void **state)
 	put("text/b/3.npy", "x");
 	put("text/b/noending", "x");
 	put("notes/readme.md", "x");
+	put("cifar/cifar-10-batches-py/data_batch_1", "x");
+	put("mnist/raw/t10k-images-idx3-ubyte.gz", "x");
 	put("deep/train/cat/1.jpg", "x");
 	put("deep/val/cat/1.jpg", "x");
 	put("secret/a/1.jpg", "x");
 	put("alone.jpg", "x");
 	assert_refused(&(struct stk_file_list_options){.file_root = "data/cat"}, STK_INVALID,
-		"data/cat holds 2 images but no class folders: did you mean \"data\"?");
+		"data/cat holds 2 images but no class folders (ROOT/CLASS/FILE is what is read): for images without classes give the list of the "
+		"files, with labels if there are any");
+	assert_refused(&(struct stk_file_list_options){.file_root = "deep/train/cat"}, STK_INVALID, "with labels if there are any");
+	put("pets/cat/1.jpg", "x");
+	for (int i = 0; i < 4; i++) {
+		static const char *const others[] = {"pets/dog/1.jpg", "pets/.git/config", "pets/notes.txt", "pets/masks/1.txt"};
+		put(others[i], "x");
+		struct stk_file_list *l;
+		struct stk_error error;
+		assert_int_equal(stk__file_list_create(&(struct stk_file_list_options){.file_root = "pets/cat"}, &l, &error), STK_INVALID);
+		assert_int_equal(strstr(error.message, "; if this folder is one of several classes, give \"pets\"") != NULL, i < 3);
+	}
+	put("parts/train/1.jpg", "x");
+	put("parts/extra/1.jpg", "x");
+	struct stk_file_list *flat;
+	struct stk_error said;
+	assert_int_equal(stk__file_list_create(&(struct stk_file_list_options){.file_root = "parts/extra"}, &flat, &said), STK_INVALID);
+	assert_null(strstr(said.message, "several classes"));
 	assert_refused(&(struct stk_file_list_options){.file_root = "empty"}, STK_INVALID,
 		"empty: the folder is empty; it should hold a folder of files");
 	assert_refused(&(struct stk_file_list_options){.file_root = "bare"}, STK_INVALID, "its 2 class folders are empty");
 	assert_refused(
 		&(struct stk_file_list_options){.file_root = "text"}, STK_INVALID, "endings seen: .txt (2), 1 without an ending, .npy (1)");
 	assert_refused(&(struct stk_file_list_options){.file_root = "notes"}, STK_INVALID, "holds 1 file but no class folders");
+	for (int i = 0; i < 4; i++) {
+		static const char *const roots[] = {"cifar", "cifar/cifar-10-batches-py", "mnist", "mnist/raw"};
+		assert_refused(&(struct stk_file_list_options){.file_root = roots[i]}, STK_INVALID,
+			"; the files of CIFAR and MNIST are read by Loader(FOLDER) of the Python package");
+	}
 	assert_refused(&(struct stk_file_list_options){.file_root = "deep"}, STK_INVALID, "did you mean \"deep/");
 	const char *of_videos[] = {"*.mov", "*.mp4"}, *of_sounds[] = {"*.wav"}, *of_others[] = {"*.bin"};
 	put("clips/a/1.mp4", "x");
@@ -191,7 +215,7 @@ static void test_errors_say_what_is_there(void **state)
 	assert_refused(&(struct stk_file_list_options){.file_root = "clips/a"}, STK_INVALID,
 		"clips/a holds 2 files but no class folders with images (ROOT/CLASS/FILE is what is read); videos are read by Loader(frames=N)");
 	assert_refused(&(struct stk_file_list_options){.file_root = "clips/a", .file_filters = of_videos, .filter_count = 2}, STK_INVALID,
-		"clips/a holds 1 video but no class folders: did you mean \"clips\"?");
+		"clips/a holds 1 video but no class folders (ROOT/CLASS/FILE is what is read): for videos without classes give the list of the files");
 	assert_refused(&(struct stk_file_list_options){.file_root = "clips", .file_filters = of_videos, .filter_count = 2, .nested = true},
 		STK_INVALID, "clips/c: a class folder without videos: remove it");
 	assert_refused(&(struct stk_file_list_options){.file_root = "clips", .file_filters = of_sounds, .filter_count = 1, .nested = true},

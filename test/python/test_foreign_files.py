@@ -227,13 +227,15 @@ def test_file_uris_of_another_form_are_explained(tmp_path: Path) -> None:
 
 def test_paths_that_a_shell_would_expand_are_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "flat").mkdir()
-    (tmp_path / "flat" / "a.png").write_bytes(_saved("PNG"))
+    (tmp_path / "other").mkdir()
+    for folder in ("flat", "other"):
+        (tmp_path / folder / "a.png").write_bytes(_saved("PNG"))
     monkeypatch.chdir(tmp_path / "flat")
     for source, hint in (
         (["~/a.png"], r"~/a\.png: cannot open it \(only a shell replaces ~.*os\.path\.expanduser"),
         ("*.png", r"patterns of files are not expanded: give the list"),
-        (".", r'\. holds 1 image but no class folders: did you mean "\./\.\."'),
-        ("../flat/.", r'did you mean "\.\./flat/\./\.\."'),
+        (".", r'\. holds 1 image but no class folders .* one of several classes, give "\./\.\."'),
+        ("../flat/.", r'one of several classes, give "\.\./flat/\./\.\."'),
     ):
         with pytest.raises(StokerError, match=hint):
             next(iter(stoker.Loader(source, batch_size=1)))

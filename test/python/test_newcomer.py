@@ -38,6 +38,7 @@ def data(tmp_path_factory):
     (root / "spaces.csv").write_text("path label\nok/a/0.jpg 1\n")
     (root / "unnamed.csv").write_text("a/0.jpg,1\na/2.jpg,0\n")
     (root / "text.jpg").write_text("hello")
+    (root / "t.parquet").write_bytes(b"PAR1" + bytes(40) + b"PAR1")
     (root / "moving.gif").write_bytes(b"GIF89a" + bytes(20))
     return root
 
@@ -75,7 +76,7 @@ class Gives(torch.utils.data.Dataset):
 WRONG = {
     "missing folder": (lambda d: Loader("/no/such/folder", 4), "/no/such/folder: .*No such file or directory"),
     "empty folder": (lambda d: Loader(d / "empty", 4), "the folder is empty; it should hold a folder of files for each class"),
-    "flat folder": (lambda d: Loader(d / "flat", 4), "holds 4 images but no class folders: did you mean"),
+    "flat folder": (lambda d: Loader(d / "flat", 4), "holds 4 images but no class folders"),
     "class without images": (
         lambda d: Loader(d / "without", 4),
         "a class folder without images: remove it, or give a list of files and labels",
@@ -313,6 +314,7 @@ def test_troubleshooting_quotes_real_messages(data, monkeypatch):
         (["inspect"], 2, "DIR is missing"),
         (["inspect", "/no/such"], 1, "/no/such: no such file or folder"),
         (["inspect", "file:/no/such.wav"], 1, "URIs of local files are written as in file:///data/train"),
+        (["inspect", "{}/t.parquet"], 1, 'it is a Parquet table; read it with Loader("x.parquet", ...) of the Python package'),
         (["inspect", "{}/clips"], 1, "endings seen: .mp4 (1); videos are read by Loader(frames=N)"),
         (
             ["inspect", "{}/clips/a"],
@@ -328,7 +330,11 @@ def test_troubleshooting_quotes_real_messages(data, monkeypatch):
         ),
         (["index", "{}/ok", "-o", "{}/ok"], 1, "this is a folder; give the name of a file"),
         (["index", "{}/ok", "-o", "{}/text.jpg/x"], 1, "cannot write the index: a file has the name of its folder; give another name"),
-        (["pack", "{}/clips/a", "-o", "{}/tars"], 1, "holds 1 file but no class folders: did you mean"),
+        (
+            ["pack", "{}/clips/a", "-o", "{}/tars"],
+            1,
+            "no class folders (ROOT/CLASS/FILE is what is read): for files without classes give the list of the files",
+        ),
         (["explain", "{}/ok", "--batch-size", "3"], 2, "did you mean --batch?"),
         (["inspect", "/dev/null"], 1, "/dev/null: a FIFO, a socket or a device: give a file or a folder"),
         (["inspect", "{}/empty"], 1, "the folder is empty; it should hold"),

@@ -105,7 +105,7 @@ def test_missing_objects(store):
     fails("s3://nowhere/nope", ReadError, "NoSuchBucket")
     with pytest.raises(ReadError, match=r"404 NoSuchKey.*which must not contain the bucket"):
         run("s3://photos/a b/train", storage=Storage(endpoint=f"{store.url}/photos"))
-    fails("s3://photos/a b/train/class0", InvalidArgumentError, "7 images but no class folders", '"s3://photos/a b/train"?')
+    fails("s3://photos/a b/train/class0", InvalidArgumentError, "7 images but no class folders", "give the list of the files")
     fails("http://127.0.0.1/x", StokerError, "only s3://, gs:// and local folders can be listed")
     fails("az://photos/train", StokerError, "az://")
     fails([("s3://photos/none.jpg", 0)], StokerError, "s3://photos/none.jpg", "404 NoSuchKey")
