@@ -191,3 +191,47 @@ def test_channels_that_contradict_the_users_audio_are_refused(tmp_path, form):
         said = "".join(f"{name}={value}" for name, value in given.items())
         with pytest.raises(InvalidArgumentError, match=rf"'audio' has the feature Audio\({said}\), .*cast_column"):
             Loader(make(**given), 2, fields={"audio": Audio(mono=mono)})
+
+
+# ---- several columns of images ----
+
+
+@pytest.mark.parametrize("form", [*FORMS, "from_parquet", "no features"])
+@pytest.mark.parametrize("first", ["a", "image"])
+@pytest.mark.parametrize("wanted", [0, 1])
+def test_the_kind_image_chooses_between_columns_of_images(tmp_path, form, first, wanted):
+    def image(value):
+        out = io.BytesIO()
+        Image.fromarray(np.full((4, 4, 3), value, np.uint8)).save(out, "PNG")
+        return out.getvalue()
+
+    def levels(image):
+        return set((255 * image).round().ravel().tolist())
+
+    columns = {name: [image(value)] * 2 for name, value in ((first, 10), ("b", 20))} | {"label": [1, 2]}
+    name = [first, "b"][wanted]
+    if form in ("table", "from_parquet"):
+        source = str(write(tmp_path / "t.parquet", columns, features={first: {"_type": "Image"}, "b": {"_type": "Image"}}))
+    else:
+        datasets = pytest.importorskip("datasets")
+        source = datasets.Dataset.from_dict(columns)
+        for c in (first, "b"):
+            source = source.cast_column(c, datasets.Image())
+        source = source if form == "rows" else source.to_iterable_dataset()
+        source = source.map(dict) if form == "no features" else source
+    make = Loader.from_parquet if form == "from_parquet" else Loader
+    for fields in ({name: "Image"}, {name: "Image", "label": None}):
+        batch = next(iter(make(source, 2, fields=fields)))
+        assert batch._fields == tuple(fields) and levels(getattr(batch, name)) == {10 + 10 * wanted}
+    if form != "no features":
+        both = next(iter(make(source, 2, fields={name: "Image", [first, "b"][1 - wanted]: "Image"})))
+        main = first if first == "image" else name  # a field `image` is always the first image
+        assert levels(getattr(both, main)) == {10 if main == first else 20}
+
+
+def test_a_column_image_next_to_a_sound_is_left_out(tmp_path):
+    data = [wav(np.full(800, 100, np.int16), 8000) for _ in range(2)]
+    path = write(tmp_path / "a.parquet", {"image": [b"x", b"y"], "audio": data, "label": [1, 2]})
+    for make in (Loader, Loader.from_parquet):
+        batch = next(iter(make(str(path), 2, fields={"audio": Audio(), "label": None})))
+        assert tuple(batch.audio.shape) == (2, 800) and batch.label.tolist() == [1, 2]

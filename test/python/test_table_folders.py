@@ -126,6 +126,6 @@ def test_a_column_of_any_file_is_no_partition(tmp_path, own):
     for y in (0, 1):
         write(tmp_path / f"y={y}/a.parquet", {"i": [y]} | ({"y": [7]} if y == own else {}))
     for fields in (None, ("i", "y")):
-        with pytest.raises(InvalidArgumentError, match="a.parquet: it has (a|no) column 'y', which .*a.parquet (lacks|has)"):
+        with pytest.raises(InvalidArgumentError, match=r"a.parquet: it has (a|no) column 'y', which .*a.parquet (lacks|has)"):
             Loader(tmp_path, 2, fields=fields)
     assert next(iter(Loader(tmp_path, 2, fields=("i",)))).i.tolist() == [0, 1]

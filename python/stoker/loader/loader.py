@@ -393,7 +393,7 @@ class Loader(metaclass=BriefHelp):
         if len(paths) == 1 and os.path.isdir(paths[0]):
             paths = tables_in(paths[0])
         most = _numbers.size("Loader.from_parquet: memory", memory, 1)
-        made = Table(paths, arguments.get("storage"), names, kinds, image, nulls, most, sound)
+        made = Table(paths, arguments.get("storage"), names, kinds, image, nulls, most, sound, sound or main_of(kinds))
         return cls(made, batch_size, **arguments)
 
     @staticmethod
@@ -1008,9 +1008,10 @@ def _known_source(source: Any, split: str, storage: Any, arguments: DatasetArgum
         raise InvalidArgumentError(
             f"Loader: a {type(source).__name__} holds data sets or columns, and no samples: give one of them ({', '.join(map(str, source))}), or (X, y)"
         )
+    sound = arguments.main if arguments.sound is not None else None
     tables = tables_of(source)
     if tables is not None:
-        source = Table(tables, storage, arguments.names, arguments.kinds, sound=arguments.main if arguments.sound is not None else None)
+        source = Table(tables, storage, arguments.names, arguments.kinds, sound=sound, main=arguments.main)
     if isinstance(source, Table):
         if arguments.sound is not None and arguments.sound.audio.rate is None:
             arguments.sound.take_rate(source.rate)
@@ -1029,9 +1030,8 @@ def _known_source(source: Any, split: str, storage: Any, arguments: DatasetArgum
     if isinstance(source, Source):
         return source, None
     source = whole_of(source)
-    sound = arguments.main if arguments.sound is not None else None
     if is_hub(source) and not is_stream(source):
-        source = table_of(source, arguments.names, arguments.kinds, sound)
+        source = table_of(source, arguments.names, arguments.kinds, sound, arguments.main)
         if sound is not None and isinstance(source, HubTable):
             arguments.sound.take_rate(source.rows.rate)
             arguments.sound.check_feature(source.column, *source.rows.sound, "table")
@@ -1056,7 +1056,8 @@ def _open_source(source: Any, found: Listed | Arrays | None, split: str, argumen
     if isinstance(source, (list, tuple)):
         return from_list(source)
     if is_hub(source) and is_stream(source):
-        rows = HubStream(source, arguments.names, arguments.kinds, arguments.main if arguments.sound is not None else None)
+        sound = arguments.main if arguments.sound is not None else None
+        rows = HubStream(source, arguments.names, arguments.kinds, sound, arguments.main)
         if arguments.sound is not None:
             arguments.sound.take_rate(rows.rows.rate)
             arguments.sound.check_feature(rows.rows.column, *rows.rows.sound, "table")

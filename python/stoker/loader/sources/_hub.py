@@ -31,11 +31,20 @@ def turned(source: Any) -> bool:
 class _Rows:
     """Reads rows of a data set: the encoded image or sound, and the other columns of the user's fields.
 
-    sound: the name that the user gave the column of sounds, if rows have sounds instead of images; None: rows have images.
+    sound: the name that the user gave the column of sounds, if rows have sounds instead of images; None: rows have images. main: the user's name of the field
+    of images or sounds, which `names` and `kinds` call "image".
     """
 
-    def __init__(self, source: Any, names: tuple[str, ...] | None, kinds: Mapping[str, Kind] | None, sound: str | None = None) -> None:
-        self._names, self._kinds, self._sound = names, kinds or {}, sound
+    def __init__(
+        self,
+        source: Any,
+        names: tuple[str, ...] | None,
+        kinds: Mapping[str, Kind] | None,
+        sound: str | None = None,
+        main: str = "image",
+    ) -> None:
+        self._names = None if names is None else tuple(n for n in names if n != "image" or main == "image")
+        self._kinds, self._sound, self._main = kinds or {}, sound, main
         self.rate: Any = None  # rate in Hz that `datasets` gives the sounds; None: no resampling. Stoker has another filter (Audio.rate).
         self._images: set[str] = set()
         self._types: dict[str, tuple[Any, ...]] = {}
@@ -45,12 +54,12 @@ class _Rows:
         if source.features is None and is_stream_of_hub(source):  # features are unknown, as after map()
             self.column = ""  # sample() finds the column in the first row
             return
-        self.column = _image_column(source, names, kinds or {}) if sound is None else _sound_column(source, sound)
+        self.column = _image_column(source, names, kinds or {}, main) if sound is None else _sound_column(source, sound)
         if sound is not None:
             feature = source.features[self.column]
             self.rate = getattr(feature, "sampling_rate", None)
             self.sound = (getattr(feature, "num_channels", None), getattr(feature, "stream_index", None))
-        wanted = [c for c in _columns(source) if names is None or c in names or c == self.column]
+        wanted = [c for c in _columns(source) if self._names is None or c in self._names or c == self.column]
         images = [c for c in wanted if _is_image(source.features[c]) or (_is_sound(source.features[c]) and sound is not None)]
         self._images = set(images)
         for c in images if sound is None else ():
@@ -84,6 +93,8 @@ class _Rows:
                 return self._sound
             raise InvalidArgumentError(f"Loader: the first row of the stream has no {self._sound!r}; its columns are {', '.join(row)}")
         images = [name for name, value in row.items() if _is_picture(value) and self._kinds.get(name, Kind()).name != MASK]
+        if self._main != "image" and {self._main, "image"} & {*images}:
+            return self._main if self._main in images else "image"
         wanted = [name for name in images if self._names is None or name in self._names] if len(images) > 1 else images
         if len(wanted) == 1:
             return wanted[0]
@@ -103,10 +114,15 @@ class HubTable:
     """A map-style Dataset over a Dataset of `datasets`, with the rows and columns that the user's select, filter and with_format have left."""
 
     def __init__(
-        self, source: Any, names: tuple[str, ...] | None = None, kinds: Mapping[str, Kind] | None = None, sound: str | None = None
+        self,
+        source: Any,
+        names: tuple[str, ...] | None = None,
+        kinds: Mapping[str, Kind] | None = None,
+        sound: str | None = None,
+        main: str = "image",
     ) -> None:
         self.source = source
-        self.rows = _Rows(source, names, kinds, sound)
+        self.rows = _Rows(source, names, kinds, sound, main)
         self.classes = _classes(source)
 
     @property
@@ -130,10 +146,15 @@ class HubStream:
     """Iterates over an IterableDataset of the package `datasets`. Yields dicts in which the image or the sound is named "image"."""
 
     def __init__(
-        self, source: Any, names: tuple[str, ...] | None = None, kinds: Mapping[str, Kind] | None = None, sound: str | None = None
+        self,
+        source: Any,
+        names: tuple[str, ...] | None = None,
+        kinds: Mapping[str, Kind] | None = None,
+        sound: str | None = None,
+        main: str = "image",
     ) -> None:
         self.source = source
-        self.rows = _Rows(source, names, kinds, sound)
+        self.rows = _Rows(source, names, kinds, sound, main)
 
     def set_epoch(self, epoch: int) -> None:
         if hasattr(self.rows.raw, "set_epoch"):
@@ -152,9 +173,11 @@ def whole_of(source: Any) -> Any:
     return source
 
 
-def table_of(source: Any, names: tuple[str, ...] | None, kinds: Mapping[str, Kind] | None, sound: str | None = None) -> Any:
+def table_of(
+    source: Any, names: tuple[str, ...] | None, kinds: Mapping[str, Kind] | None, sound: str | None = None, main: str = "image"
+) -> Any:
     """Returns a HubTable over a Dataset of `datasets`; the Dataset itself if it has its own transform, so that it is read like any map-style Dataset. Raises
-    InvalidArgumentError for formats other than python, numpy and torch. names, kinds: the user's fields. sound: as in _Rows."""
+    InvalidArgumentError for formats other than python, numpy and torch. names, kinds: the user's fields. sound, main: as in _Rows."""
     kind = (getattr(source, "format", None) or {}).get("type")
     if kind == "custom":
         return source
@@ -162,7 +185,7 @@ def table_of(source: Any, names: tuple[str, ...] | None, kinds: Mapping[str, Kin
         raise InvalidArgumentError(
             f"Loader: with_format({kind!r}) has no meaning here, where batches hold torch tensors: leave it out, or use with_format('torch')"
         )
-    return HubTable(source, names, kinds, sound)
+    return HubTable(source, names, kinds, sound, main)
 
 
 def is_stream_of_hub(source: Any) -> bool:
@@ -197,7 +220,7 @@ def _sound_column(source: Any, name: str) -> str:
     )
 
 
-def _image_column(source: Any, names: tuple[str, ...] | None, kinds: Mapping[str, Kind]) -> str:
+def _image_column(source: Any, names: tuple[str, ...] | None, kinds: Mapping[str, Kind], main: str) -> str:
     features = source.features
     if features is None:
         raise InvalidArgumentError(
@@ -205,6 +228,8 @@ def _image_column(source: Any, names: tuple[str, ...] | None, kinds: Mapping[str
         )
     images = [name for name in _columns(source) if _is_image(features[name])]
     wanted = [name for name in images if kinds.get(name, Kind()).name != MASK and (names is None or name in names)]
+    if main in images and (main != "image" or main in kinds):
+        return main
     if len(images) == 1:
         return images[0]
     if len(wanted) == 1 and all(kinds.get(name, Kind()).name == MASK for name in images if name in (names or ()) and name != wanted[0]):

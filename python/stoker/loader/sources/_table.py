@@ -82,7 +82,8 @@ class Table:
 
     names, kinds: the fields that the user named, and their kinds. image: the name of the column of images; None: the column is found by type or name. nulls:
     dict from columns to the values that stand for nulls. memory: limit in bytes for row groups in memory. sound: the user's name of the column of sounds, if
-    rows have sounds instead of images; None: rows have images.
+    rows have sounds instead of images; None: rows have images. main: the user's name of the field of images or sounds, which `names` and `kinds` may call
+    "image".
 
     plain: whether rows are read without an image or a sound; `image` is then the first column.
     """
@@ -97,8 +98,9 @@ class Table:
         nulls: Mapping[str, Any] | None = None,
         memory: int = MEMORY,
         sound: str | None = None,
+        main: str = "image",
     ) -> None:
-        self.storage, self.memory, self.sound = storage or common(), memory, sound
+        self.storage, self.memory, self.sound, self._main = storage or common(), memory, sound, main
         self.limit = _numbers.SAMPLE_MEMORY  # the most bytes that a row may take; a Loader sets this to its memory_limit
         files = read_footers(find(patterns, self.storage), self.storage)
         self.files = [f for f in files if f.footer.num_rows]
@@ -149,7 +151,8 @@ class Table:
         masks = {name for name, kind in kinds.items() if kind.name == MASK}
         # If folder names give a column one value in all files, the column comes from a common parent folder. It is read only if the user names it.
         alike = {n for n, values in self.partitions.items() if len(set(values.values())) == 1}
-        wanted = [n for n in schema.names if n == self.image or n in (names or ()) or (names is None and n not in alike)]
+        shown = [n for n in names or () if n != "image" or self._main == "image"]
+        wanted = [n for n in schema.names if n == self.image or n in shown or (names is None and n not in alike)]
         for name in names or ():
             if name not in schema.names and name not in ("image", *_fields.OF_DATASETS):
                 other = next((f for f in self.files if name in f.schema.names), None)
@@ -319,6 +322,8 @@ class Table:
         typed = [n for n in schema.names if types[n] == what or (types[n] != other and looks_like_images(schema.field(n).type))]
         found = typed or [n for n in schema.names if may_hold_files(schema.field(n).type)]
         found = [n for n in found if kinds.get(n, Kind()).name != MASK]
+        if self.sound is None and self._main != "image" and self._main in found:
+            return self._main
         if self.sound is None and self._wants_none(found, names, kinds) and (names is not None or other not in types.values()):
             return None
         if len(found) > 1 and names is not None:
