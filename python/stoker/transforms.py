@@ -494,11 +494,7 @@ def flatten(transforms: Any, pil: bool = False) -> list[Transform]:
     images, as in torchvision. Functions also get PIL images if their list holds a transform of torchvision or timm."""
     if transforms is None:
         return []
-    if added := _added_to(transforms):
-        raise TypeError(
-            f"the transform {type(transforms).__name__} has {added}, which Stoker would not call: remove it, or give a function that calls the transform, which "
-            "then runs in Python"
-        )
+    _refuse_added(transforms)
     if isinstance(transforms, (list, tuple)):
         pil = pil or any(map(_is_of_pil_library, transforms))
         return [t for item in transforms for t in flatten(item, pil)]
@@ -507,12 +503,23 @@ def flatten(transforms: Any, pil: bool = False) -> list[Transform]:
     if type(transforms).__module__.startswith("torch.nn.") and type(transforms).__name__ in ("Sequential", "ModuleList"):
         return flatten(list(transforms), pil)
     if isinstance(transforms, Transform):
+        for part in with_parts([transforms]):  # the user may have changed the list of a group after its constructor had checked it
+            _refuse_added(part)
         return [transforms]
     if _is_preset(transforms):
         return flatten(transforms.transforms, pil)
     if type(transforms).__module__ == "torchvision.transforms._presets" and type(transforms).__name__ in _PRESETS:
         return _PRESETS[type(transforms).__name__](transforms)
     return [translate(transforms, pil)]
+
+
+def _refuse_added(transform: Any) -> None:
+    """Raises TypeError if code was added to a transform."""
+    if added := _added_to(transform):
+        raise TypeError(
+            f"the transform {type(transform).__name__} has {added}, which Stoker would not call: remove it, or give a function that calls the transform, which "
+            "then runs in Python"
+        )
 
 
 def _is_of_pil_library(thing: Any) -> bool:

@@ -325,6 +325,24 @@ def test_code_that_was_added_to_a_transform_is_refused(kind, given):
             T.RandomApply([step])
 
 
+def test_code_that_was_added_to_a_part_of_a_group_is_refused():
+    class Mine(T.RandomInvert):
+        def __call__(self, image):
+            return image * 0
+
+    appended, changed, nested = (T.RandomApply([T.RandomVerticalFlip(1.0)], 1.0) for _ in range(3))
+    appended.transforms.append(Mine(1.0))
+    changed.transforms[0].__call__ = lambda image: image * 0
+    nested.transforms.append(T.RandomChoice([T.RandomVerticalFlip(1.0)]))
+    nested.transforms[1].transforms[0] = Mine(1.0)
+    replaced = T.RandomChoice([T.RandomVerticalFlip(1.0)])
+    replaced.transforms[0] = Mine(1.0)
+    for step in (appended, changed, nested, replaced):
+        for steps in (step, [T.Compose([step])]):
+            with pytest.raises(TypeError, match="of its own, which Stoker would not call"):
+                Loader((PICTURES,), 5, transforms=steps)
+
+
 def test_a_call_of_a_subclass_may_call_the_transform():
     class Halved(T.RandomInvert):
         def __call__(self, image):
