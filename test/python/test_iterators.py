@@ -750,3 +750,37 @@ def test_any_framework_by_dlpack(files, monkeypatch):
     ]:
         with pytest.raises(stoker.StokerError, match=match):
             wrong()
+
+
+@pytest.mark.parametrize("point", ["before", "after"])
+def test_an_interrupt_does_not_lose_a_step_that_an_error_has_delayed(monkeypatch, point):
+    """A warning that the user has made an error leaves its step for the next call, which may be interrupted before or after it has the step."""
+
+    def source(k):
+        if k == 6:
+            raise StopIteration
+        return [np.int64([k])] * 2
+
+    @pipeline_def(batch_size=2, num_threads=1, device_id=None)
+    def of_batches():
+        return fn.external_source(source=source)
+
+    iterator = DALIGenericIterator([of_batches()], ["x"])
+    steps = [next(iterator), next(iterator)]
+    iterator.reset()
+    with warnings.catch_warnings(), monkeypatch.context() as patch:
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning, match="in the middle of an epoch"):
+            next(iterator)
+        take = type(iterator)._take
+
+        def interrupted(self):
+            if point == "after":
+                take(self)
+            raise KeyboardInterrupt
+
+        patch.setattr(type(iterator), "_take", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            next(iterator)
+    steps += [next(iterator) for _ in range(4)]
+    assert [int(step[0]["x"][0, 0]) for step in steps] == list(range(6))

@@ -280,11 +280,12 @@ class EpochIterator:
         for session in self._sessions:
             session.hold()
         self._before = self._position()
+        late = tuple(self._given_by) if self._gives_late() else ()
         try:
             made = convert(self._take())
         except BaseException as e:
             if not isinstance(e, Exception):
-                self._put_back(*self._before)
+                self._put_back(late, *self._before)
             raise
         self._given_by = {}
         first, *others = self._sessions
@@ -296,16 +297,16 @@ class EpochIterator:
     def _position(self) -> tuple[Any, ...]:
         return self._counter, self._given, self._begun, self._done, self._kept
 
-    def _put_back(self, counter: int, given: int, begun: bool, done: list[bool], kept: list[Taken] | None) -> None:
+    def _put_back(self, late: tuple[int, ...], counter: int, given: int, begun: bool, done: list[bool], kept: list[Taken] | None) -> None:
         """Makes the batches in `held` of the sessions the next ones again, if a session has one. The next step also gets what other pipelines have given for
-        this one. The arguments are the _position() before this step."""
-        if self._ended or (kept is None and all(session.core.held is None for session in self._sessions)):
+        this one. late: the pipelines whose batches of this step were taken in an earlier call. The other arguments are the _position() before this step."""
+        if self._ended or (kept is None and not late and all(session.core.held is None for session in self._sessions)):
             return
         self._counter, self._given, self._begun, self._done, self._kept = counter, given, begun, done, kept
         if kept is None:
             self._all_gave = False
             for k, session in enumerate(self._sessions):
-                if session.put_back() or not session.holds:
+                if k not in late and (session.put_back() or not session.holds):
                     self._given_by.pop(k, None)
 
     def _take(self) -> list[Taken]:
