@@ -86,8 +86,9 @@ def _rows_of(futures: list[Future[Any]]) -> list[Fetched]:
 
 
 def _type_name(value: Any) -> str:
-    """Returns the name of an array's or a tensor's type, as "uint8"; "" for other values."""
-    return str(getattr(value, "dtype", "")).removeprefix("torch.")
+    """Returns the name of an array's or a tensor's type, as "uint8"; whatever its byte order; "" for other values."""
+    dtype = getattr(value, "dtype", "")
+    return str(getattr(dtype, "name", dtype)).removeprefix("torch.")
 
 
 def _check_fills(dtype: str, spec: Spec) -> None:
