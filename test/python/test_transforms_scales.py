@@ -373,3 +373,64 @@ def test_to_dtype_takes_names_of_kinds():
     assert unchanged(image).dtype == np.uint8 and repr(unchanged) == "ToDtype({'Image': None, 'Mask': torch.int64})"
     with pytest.raises(ValueError, match="names no type for images: add one for Image or others"):
         T.ToDtype({"Mask": torch.int64})
+
+
+class OfKind(torch.utils.data.Dataset):
+    """Images as PIL images, images of tv_tensors, plain tensors or arrays."""
+
+    def __init__(self, kind, transform=None):
+        self.images, self.kind, self.transform = np.random.default_rng(SEED).integers(0, 256, (4, 8, 9, 3), np.uint8), kind, transform
+
+    def __len__(self):
+        return len(self.images)
+
+    def __getitem__(self, k):
+        tensor = torch.from_numpy(self.images[k]).permute(2, 0, 1)
+        given = {"PIL": Image.fromarray, "array": np.asarray, "Tensor": lambda _: tensor, "Image": lambda _: tv_tensors.Image(tensor)}
+        image = given[self.kind](self.images[k])
+        return (image if self.transform is None else self.transform(image)), k
+
+
+def upside_down(image):
+    return image.transpose(Image.Transpose.FLIP_TOP_BOTTOM)
+
+
+TO_FLOAT = [v2.ToImage(), v2.ToDtype(torch.float32, scale=True)]
+BY_KIND = {
+    "Lambda": [v2.Lambda(upside_down, Image.Image), *TO_FLOAT],
+    "Lambda in a group": [v2.RandomApply([v2.Lambda(upside_down, Image.Image)], p=1.0), *TO_FLOAT],
+    "ToDtype": [v2.ToDtype({tv_tensors.Image: torch.float32, "others": None}, scale=True)],
+    "ToDtype of tensors": [v2.ToDtype({tv_tensors.Image: torch.float32, torch.Tensor: torch.uint8, "others": None}, scale=True)],
+    "ToDtype after ToPureTensor": [v2.ToPureTensor(), v2.ToDtype({tv_tensors.Image: torch.float32, "others": None}, scale=True)],
+    "Pad": [v2.Pad(2, fill={tv_tensors.Image: 200, "others": 0}), *TO_FLOAT],
+    "Pad in a group": [v2.RandomApply([v2.RandomRotation((45, 45), fill={tv_tensors.Image: 200, "others": 0})], p=1.0), *TO_FLOAT],
+}
+
+
+@pytest.mark.parametrize("kind", ["PIL", "Image", "Tensor", "array"])
+@pytest.mark.parametrize("name", BY_KIND)
+def test_transforms_that_depend_on_the_type_of_the_images_of_a_data_set(name, kind):
+    """The Loader gives torchvision's images, or refuses."""
+    chain = BY_KIND[name]
+    refused = {"Image", "Tensor"} if "Lambda" in name or "ToPureTensor" in name else {"Tensor"}
+    if kind in refused:
+        with pytest.raises(InvalidArgumentError, match=r"does something else than for PIL images.* put ToImage\(\) before it"):
+            next(iter(Loader(OfKind(kind), 4, transforms=chain, shuffle=False)))
+        return
+    made = next(iter(Loader(OfKind(kind), 4, transforms=chain, shuffle=False)))[0]
+    if kind != "array" and (
+        kind == "Image" or "Lambda" in name
+    ):  # a Loader makes tensors of images where torchvision leaves PIL images or arrays
+        wanted = torch.stack([torch.as_tensor(OfKind(kind, v2.Compose(chain))[k][0]) for k in range(4)])
+        assert made.dtype == wanted.dtype and torch.allclose(made, wanted, atol=1e-2 if "Pad" in name else 1e-6)
+
+
+@pytest.mark.parametrize("first", [v2.PILToTensor(), v2.ToPureTensor()], ids=repr)
+def test_fills_of_images_are_not_those_of_plain_tensors(folder, first):
+    chain = [*([v2.ToImage()] if isinstance(first, v2.ToPureTensor) else []), first]
+    with pytest.raises(InvalidArgumentError, match="images are plain tensors, for which torchvision takes the fill of"):
+        Loader(folder, 3, transforms=[*chain, v2.Pad(2, fill={tv_tensors.Image: 200, "others": 0})])
+    same = [*chain, v2.Pad(2, fill={tv_tensors.Mask: 200, "others": 7}), v2.ToDtype(torch.float32, scale=True)]
+    data = datasets.ImageFolder(folder, v2.Compose(same))
+    wanted = torch.stack([data[k][0] for k in range(3)])
+    assert torch.allclose(next(iter(Loader(folder, 3, transforms=same, shuffle=False)))[0], wanted, atol=1e-6)

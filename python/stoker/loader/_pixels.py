@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import Any
 
 from stoker import _files
@@ -15,6 +16,16 @@ from stoker.loader._layout import Layout
 
 def is_array(image: Any) -> bool:
     return not isinstance(image, (bytes, bytearray, memoryview)) and image.ndim == 3
+
+
+def kind_of_image(value: Any) -> str:
+    """Returns what an image is: "Image" for one of torchvision's tv_tensors, "Tensor" for another tensor, "array", or "PIL" for a PIL image or a file."""
+    if not hasattr(value, "dtype") or not hasattr(value, "ndim"):
+        return "PIL"
+    if not hasattr(value, "permute"):
+        return "array"
+    tv_tensors = sys.modules.get("torchvision.tv_tensors")
+    return "Image" if tv_tensors is not None and isinstance(value, tv_tensors.Image) else "Tensor"
 
 
 def pixels(value: Any, layout: Layout, declared: bool = False) -> Any:

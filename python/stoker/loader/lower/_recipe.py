@@ -33,6 +33,17 @@ def refuse_other_tensors(steps: Sequence[Rule]) -> None:
             )
 
 
+def refuse_other_kind(recipe: Recipe, kind: str) -> None:
+    """Raises InvalidArgumentError if torchvision applies a transform of the recipe otherwise to images of the kind that the data set gives than to PIL images.
+    kind: "PIL", "Image", "Tensor" or "array"."""
+    if kind in recipe.other_for:
+        given = {"Image": "images of tv_tensors", "Tensor": "plain tensors"}[kind]
+        raise InvalidArgumentError(
+            f"Loader: the data set gives {given}, for which torchvision's {recipe.other_for[kind]!r} does something else than for PIL images, because its types "
+            "leave them out: leave it out, or put ToImage() before it if it is for tv_tensors.Image"
+        )
+
+
 def _notice_other_tensors(t: T.Transform) -> None:
     """Prints a notice if torchvision computes a transform, or one inside of a group, for tensors in another way than for PIL images, whose pixels Stoker
     gives."""
@@ -62,6 +73,7 @@ class Recipe:
     half: bool = False  # whether the tail gets bfloat16, for which NumPy has no type
     dtypes: dict[str, types.DALIDataType] = field(default_factory=dict)  # the type to which a kind of field is converted, such as "Mask"
     images_only: T.Transform | None = None  # a transform that torchvision applies otherwise to clips of videos
+    other_for: dict[str, T.Transform] = field(default_factory=dict)  # see Parts.other_for
     views: _views.Views | None = None  # the user's function that makes several tensors of the image after `steps`
 
     @classmethod
@@ -112,7 +124,7 @@ class Recipe:
             raise InvalidArgumentError(f"{erasings[0]!r} draws numbers around zero: they cannot be {name}")
         mean, std = (normalize.mean, normalize.std) if normalize is not None else (None, None)
         recipe = cls(parts.steps, mean, std, types.DALIDataType(wanted), parts.unit, channels_last, erasings, [], dtypes=parts.dtypes)
-        recipe.images_only = parts.images_only
+        recipe.images_only, recipe.other_for = parts.images_only, parts.other_for
         if views is not None:
             recipe.views, recipe.dtype, recipe.after_tail = views, types.UINT8, dtype
             return recipe

@@ -119,8 +119,10 @@ class Parts:
         self.erasings: list[T.RandomErasing] = []
         self.tail: list[Rule] = []
         self.dtype: types.DALIDataType | None = None  # the type that the transforms so far have set; None: no transform has set a type
-        # The type of images in torchvision: "Image" is that of tv_tensors, "Tensor" a plain tensor, and "PIL" stands for any type that the data set gives.
+        # The type of images in torchvision: "Image" is that of tv_tensors, "Tensor" a plain tensor. "PIL" stands for the type that the data set gives, which is
+        # a PIL image for files. For data sets of tensors, other_for has the transforms that torchvision then applies otherwise.
         self.image_kind = "PIL"
+        self.other_for: dict[str, T.Transform] = {}  # keys: "Image" and "Tensor"
         self.pure = False  # whether masks, boxes and points are plain tensors in torchvision, which transforms do not change
         self.dtypes: dict[str, types.DALIDataType] = {}  # the type that the transforms so far have set for a kind of field, such as "Mask"
         self.unit = True  # whether floats are on the scale 0..1; else 0..255
@@ -141,6 +143,11 @@ class Parts:
     def unchanged(self) -> bool:
         """Returns whether images are still the bytes that the steps make: no transform has set a type or finished them, and none runs in the tail."""
         return not (self.tail or self.floats or self.finished or self.dtype is not None)
+
+    def note_other_for_tensors(self, t: T.Transform) -> None:
+        """Notes a transform that torchvision applies otherwise to plain tensors, which ToPureTensor also makes of images of tv_tensors."""
+        for kind in ("Tensor", "Image") if self.pure else ("Tensor",):
+            self.other_for.setdefault(kind, t)
 
     def add_step(self, rule: Rule) -> None:
         if self.finished:
@@ -191,6 +198,21 @@ class Rule:
     def stand_after(self, parts: Parts) -> None:
         """Notes what the transforms before this one do. Raises InvalidArgumentError if torchvision would not apply this one to the images that they make."""
         self.byte_of_one = parts.byte_of_one
+        if self._fills_tensors_otherwise() and parts.image_kind != "Image":
+            if parts.image_kind == "Tensor":
+                raise InvalidArgumentError(
+                    f"{self.t!r}: at this place, images are plain tensors, for which torchvision takes the fill of torch.Tensor or of others: give one fill for "
+                    "all, or put ToImage() in place of what makes plain tensors"
+                )
+            parts.note_other_for_tensors(self.t)
+
+    def _fills_tensors_otherwise(self) -> bool:
+        """Returns whether t is torchvision's, and has another fill for plain tensors than for images."""
+        fill = getattr(self.t, "fill", None)
+        if not isinstance(fill, dict) or not hasattr(self.t, "_own"):
+            return False
+        others = fill.get("others")
+        return bool(fill.get("Tensor", others) != fill.get("Image", others))
 
     def _checked(self, image: Image, gate: Gate) -> Image:
         if image.floats and not self.takes_floats:

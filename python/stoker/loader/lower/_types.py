@@ -29,6 +29,8 @@ class _ToDtype(Rule):
         dtype = T.dtype_for(t.dtype, "Tensor" if parts.image_kind == "Tensor" else "Image")
         if T.dtype_for(t.dtype, "Video") != dtype:
             parts.images_only = t
+        if parts.image_kind == "PIL" and isinstance(t.dtype, dict) and t.dtype.get("Tensor", t.dtype.get("others")) != dtype:
+            parts.note_other_for_tensors(t)
         if dtype is None:
             parts.leaves = t
             return
@@ -118,6 +120,11 @@ class _Lambda(Rule):
                 f"Lambda({name_of(self.t.lambd)}, {wanted}): a Loader calls functions only for images, and at this place, torchvision does not call this one for "
                 f"an image, which is a {found}{tensors}: leave out the Lambda or its types, or do its work in the Dataset"
             )
+        if parts.image_kind == "PIL":
+            if not issubclass(torch.Tensor, classes):
+                parts.note_other_for_tensors(self.t)
+            if not issubclass(tv_tensors.Image, classes):
+                parts.other_for.setdefault("Image", self.t)
 
     def add_to(self, parts: Parts) -> None:
         if parts.steps and parts.steps[-1].images > 1:

@@ -35,7 +35,7 @@ from stoker.loader._saved import Saved
 from stoker.loader._spec import DatasetArguments, Spec
 from stoker.loader.batches._finish import Finish, Finishing, Keep, Lists, Planes, by_value
 from stoker.loader.batches._pad import check_holds
-from stoker.loader.lower import Field, Followers, Image, refuse_other_tensors
+from stoker.loader.lower import Field, Followers, Image, refuse_other_kind, refuse_other_tensors
 from stoker.loader.sources._fetch import Fetch, Fetched, FetchMany, Item, ProcessWorkers, Workers, unfinished
 from stoker.loader.sources._image_sizes import Size, measured, sizes_of_files, spread
 from stoker.loader.sources._samples import Samples, column, height_and_width
@@ -86,7 +86,7 @@ def _rows_of(futures: list[Future[Any]]) -> list[Fetched]:
 
 
 def _type_name(value: Any) -> str:
-    """Returns the name of an array's or a tensor's type, as "uint8"; whatever its byte order; "" for other values."""
+    """Returns the name of an array's or a tensor's type, as "uint8", whatever its byte order; "" for other values."""
     dtype = getattr(value, "dtype", "")
     return str(getattr(dtype, "name", dtype)).removeprefix("torch.")
 
@@ -660,6 +660,7 @@ class DatasetSource(Source):
         if self.samples_of.tensors:
             for view in spec.views:
                 refuse_other_tensors(view.steps)
+                refuse_other_kind(view, self.samples_of.image_kind)
         layout = self.samples_of.layout
         if spec.as_given and self.in_memory and self.samples_of.tensors and example.dtype.kind == "u":
             spec.keep_bytes()

@@ -16,7 +16,7 @@ from stoker.errors import InvalidArgumentError, StokerError
 from stoker.loader import _fields, _not_images, _targets
 from stoker.loader._kinds import BOXES, FLOATS, IMAGE, MASK, PICTURES, POINTS, Kind, kinds_of_sample
 from stoker.loader._layout import Layout
-from stoker.loader._pixels import is_array, numbers_of, pixels
+from stoker.loader._pixels import is_array, kind_of_image, numbers_of, pixels
 from stoker.loader._targets import Target
 
 
@@ -70,7 +70,7 @@ class Samples:
         self.floats = (given or {}).get("image", Kind()).name == FLOATS  # whether the image is a map of floats
         self._converters: list[Callable[[Any], Any]] = []  # one converter for each part after the image
         self.arrays = False  # whether images are arrays; otherwise they are the bytes of files
-        self.tensors = False  # whether the Dataset returns images as arrays or tensors, not as PIL images
+        self.image_kind = "PIL"  # the type of the Dataset's images: "Image" of tv_tensors, "Tensor", "array"; "PIL": PIL images or files
         self.channels = 0  # number of channels of the first image, if it is an array
         self.several = False  # whether samples hold a list of views instead of one image
         self.views = 0  # number of views after the first one
@@ -79,6 +79,11 @@ class Samples:
     def settle(self, oriented: bool, counted: bool) -> None:
         """Sets whether the EXIF orientation is applied, and whether all images must have as many channels as the first one. Call before the first sample."""
         self.oriented, self.counted = oriented, counted
+
+    @property
+    def tensors(self) -> bool:
+        """Returns whether the Dataset returns images as arrays or tensors, not as PIL images or files."""
+        return self.image_kind != "PIL"
 
     def convert(self, item: Any) -> tuple[Any, ...]:
         """Returns the parts of a sample, the image first. The sample may have any type. The first sample decides which parts all must have; raises an error for
@@ -107,7 +112,7 @@ class Samples:
             raise
         if first:
             self.arrays = is_array(image)
-            self.tensors = self.arrays and hasattr(given[0], "ndim")
+            self.image_kind = kind_of_image(given[0]) if self.arrays else "PIL"
             self.channels = self.layout.channels(image) if self.arrays else 0
             self._expect_views(several, len(views))
         if several != self.several or len(views) != self.views:
@@ -213,7 +218,7 @@ class Samples:
 
     def format(self) -> tuple[Any, ...]:
         """Returns the format that the first sample defined. `set_format` sets it in a copy of this object in another process."""
-        form = (self.arrays, self.tensors, self.channels, self.several, self.views)
+        form = (self.arrays, self.image_kind, self.channels, self.several, self.views)
         return self.keys, self.kinds, form, self.layout, self._converters, self._first_target
 
     def has_types(self) -> bool:
@@ -242,7 +247,7 @@ class Samples:
 
     def set_format(self, learned: tuple[Any, ...]) -> None:
         self.keys, kinds, form, self.layout, converters, self._first_target = learned
-        self.arrays, self.tensors, self.channels, self.several, self.views = form
+        self.arrays, self.image_kind, self.channels, self.several, self.views = form
         self._expect(kinds)
         self._converters = converters
 
