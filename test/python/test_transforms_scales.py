@@ -434,3 +434,16 @@ def test_fills_of_images_are_not_those_of_plain_tensors(folder, first):
     data = datasets.ImageFolder(folder, v2.Compose(same))
     wanted = torch.stack([data[k][0] for k in range(3)])
     assert torch.allclose(next(iter(Loader(folder, 3, transforms=same, shuffle=False)))[0], wanted, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "returns", [lambda image: 255 - image, lambda image: tv_tensors.wrap(255 - image, like=image)], ids=["plain", "image"]
+)
+@pytest.mark.parametrize("typed", [v2.Lambda(torch.neg, tv_tensors.Image), v2.Lambda(torch.neg, torch.Tensor)], ids=["Image", "Tensor"])
+@pytest.mark.parametrize("grouped", [False, True])
+def test_types_of_a_function_after_another_function_are_those_of_its_result(folder, returns, typed, grouped):
+    first = v2.Lambda(returns)
+    chain = [v2.ToImage(), v2.RandomApply([first], p=1.0) if grouped else first, typed, v2.ToDtype(torch.float32, scale=True)]
+    data = datasets.ImageFolder(folder, v2.Compose(chain))
+    wanted = torch.stack([data[k][0] for k in range(3)])
+    assert torch.allclose(next(iter(Loader(folder, 3, transforms=chain, shuffle=False)))[0], wanted, atol=1e-6)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from stoker import transforms as T
 from stoker import types
 from stoker.errors import InvalidArgumentError, UnsupportedError
@@ -132,7 +134,10 @@ class _Lambda(Rule):
         super().add_to(parts)
 
     def tail(self) -> Tail:
-        return Tail(self.t.lambd, name_of(self.t.lambd))
+        name = name_of(self.t.lambd)
+        if self.t._classes == (object,):
+            return Tail(self.t.lambd, name)
+        return replace(super().tail(), name=name)  # torchvision's own, which looks at the type that a function before it has returned
 
     def views(self, dtype: types.DALIDataType | None) -> Views | None:
         return views_of(self.t, dtype)
