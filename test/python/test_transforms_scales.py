@@ -447,3 +447,17 @@ def test_types_of_a_function_after_another_function_are_those_of_its_result(fold
     data = datasets.ImageFolder(folder, v2.Compose(chain))
     wanted = torch.stack([data[k][0] for k in range(3)])
     assert torch.allclose(next(iter(Loader(folder, 3, transforms=chain, shuffle=False)))[0], wanted, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "moving", [v2.RandomHorizontalFlip(1.0), v2.RandomApply([v2.RandomVerticalFlip(1.0)], p=1.0), v2.CenterCrop(4)], ids=repr
+)
+def test_masks_do_not_follow_after_to_pure_tensor(moving):
+    fields = ("image", "mask", "boxes")
+    chain = [v2.ToImage(), v2.ToPureTensor(), moving, v2.ToDtype(torch.float32, scale=True)]
+    with pytest.raises(InvalidArgumentError, match=r"comes after ToPureTensor.*Put ToPureTensor\(\) at the end"):
+        next(iter(Loader(Boxed(), 2, transforms=chain, fields=fields)))
+    for allowed in ([v2.ToImage(), moving, v2.ToPureTensor()], [v2.ToImage(), v2.ToPureTensor(), v2.RandomInvert(1.0)]):
+        chain = [*allowed, v2.ToDtype(torch.float32, scale=True)]
+        batch, wanted = next(iter(Loader(Boxed(), 1, transforms=chain, fields=fields, shuffle=False))), v2.Compose(chain)(Boxed()[0])
+        assert torch.allclose(batch.image[0], wanted["image"], atol=1e-2) and torch.equal(batch.mask[0], wanted["mask"])

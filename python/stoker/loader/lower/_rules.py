@@ -188,6 +188,7 @@ class Rule:
         # In torchvision, a transform after ToTensor gets floats. Stoker still has bytes there, because it converts an image to floats last. `byte_of_one` is the
         # byte that stands for the float 1: 255, or 1 after ToDtype(scale=False). None: the transform gets bytes in torchvision, too.
         self.byte_of_one: float | None = None
+        self.after_pure = False  # whether this one comes after ToPureTensor
         for name, answer in self.answers.items():
             setattr(self, name, answer(t) if callable(answer) else answer)
 
@@ -197,7 +198,7 @@ class Rule:
 
     def stand_after(self, parts: Parts) -> None:
         """Notes what the transforms before this one do. Raises InvalidArgumentError if torchvision would not apply this one to the images that they make."""
-        self.byte_of_one = parts.byte_of_one
+        self.byte_of_one, self.after_pure = parts.byte_of_one, parts.pure
         if self._fills_tensors_otherwise() and parts.image_kind != "Image":
             if parts.image_kind == "Tensor":
                 raise InvalidArgumentError(
@@ -223,6 +224,12 @@ class Rule:
             raise InvalidArgumentError(
                 f"{self.t!r} comes after ToDtype(scale=False), which leaves floats from 0 to 255, and torchvision's is for floats from 0 to 1: give scale=True, "
                 "or put it before ToDtype"
+            )
+        followers = image.followers
+        if self.after_pure and followers is not None and (not self.keeps_places or followers.images):
+            raise InvalidArgumentError(
+                f"{self.t!r} comes after ToPureTensor, which makes plain tensors of masks, boxes, points and further images: in torchvision, later transforms "
+                "do not change them with the image. Put ToPureTensor() at the end of the list"
             )
         if gate is not None and not self.in_groups:
             raise self.error_in_group()
