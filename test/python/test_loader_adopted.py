@@ -545,6 +545,29 @@ def test_changes_of_a_data_set_whose_files_were_read(tree):
     assert len(list(loader)) == len(loader) == len(list(loader))
 
 
+class Preset:
+    """A preset as torchvision's reference scripts write it."""
+
+    def __init__(self, transforms):
+        self.transforms = transforms
+
+    def __call__(self, img):
+        return self.transforms(img)
+
+
+class RandomResizedCropAndInterpolation:
+    """The attributes of timm's transform that stoker reads."""
+
+    def __init__(self):
+        self.size, self.scale, self.ratio, self.interpolation = (8, 8), (0.5, 1.0), (1.0, 1.0), "bilinear"
+
+    def __call__(self, img):
+        return img.resize(self.size)
+
+
+RandomResizedCropAndInterpolation.__module__ = "timm.data.transforms"
+
+
 def test_changes_inside_the_transform_of_a_data_set(tree):
     torchvision = import_torchvision()
     old, new = torchvision.transforms, pytest.importorskip("torchvision.transforms.v2")
@@ -564,6 +587,10 @@ def test_changes_inside_the_transform_of_a_data_set(tree):
         (also_inside(old), lambda t: setattr(t.transforms[1], "p", 0.9)),
         (also_inside(old), lambda t: setattr(t.transforms[1].transforms[0], "brightness", [0.1, 3.0])),
         (torch.nn.Sequential(new.Resize((8, 8)), new.PILToTensor()), lambda t: t.append(new.RandomHorizontalFlip())),
+        (Preset(small(new)), lambda t: setattr(t, "transforms", new.Compose([new.Resize((4, 4)), new.PILToTensor()]))),
+        (Preset(small(old)), lambda t: setattr(t.transforms.transforms[0], "size", (4, 4))),
+        (Preset(small(old)), lambda t: setattr(t, "transforms", [old.Resize((8, 8)), 5])),
+        (old.Compose([RandomResizedCropAndInterpolation(), old.ToTensor()]), lambda t: setattr(t.transforms[0], "size", (4, 4))),
     ):
         for indices in (None, [0, 2]):
             own = copy.deepcopy(transform)
@@ -577,6 +604,33 @@ def test_changes_inside_the_transform_of_a_data_set(tree):
             change(own)
             with pytest.raises(StateError, match="its transform was changed after the Loader had read it"):
                 iter(loader)
+
+
+def test_transforms_of_a_data_set_that_run_in_python_may_change(tree):
+    torchvision = import_torchvision()
+
+    class Larger(torchvision.transforms.Resize):
+        def forward(self, img):
+            return super().forward(img)
+
+    resize, matrix = Larger((8, 8)), torch.eye(192)
+    whiten = torchvision.transforms.LinearTransformation(matrix, torch.zeros(192))
+    source = torchvision.datasets.ImageFolder(tree, torchvision.transforms.Compose([resize, torchvision.transforms.ToTensor(), whiten]))
+    loader = Loader(source, 7)
+    for scale in (1, 2):
+        whiten.transformation_matrix = matrix * scale
+        for got, wanted in zip(loader, torch.utils.data.DataLoader(source, 7), strict=True):
+            assert torch.allclose(got[0], wanted[0], atol=1e-2)
+
+
+def test_large_arrays_are_settings():
+    from stoker.loader.sources._known import _settings_of
+
+    for array in (np.zeros(20000), np.zeros((300, 400), order="F")[:, ::2], torch.zeros(20000), torch.zeros(20000).to(torch.bfloat16)):
+        before = _settings_of([array])
+        assert _settings_of([array]) == before == _settings_of([array + 0]) != _settings_of([array.reshape(-1, 2)])
+        array[..., -1] = 1
+        assert _settings_of([array]) != before
 
 
 def lists_of_transforms():

@@ -103,15 +103,18 @@ class _Digester(pickle.Pickler):
             return tuple, ((thing.__name__,),)
         if isinstance(thing, (type, types.FunctionType)):
             return tuple, (self._of_code(thing),)
-        if not _is_array(thing):
+        torch = sys.modules.get("torch")
+        if torch is not None and isinstance(thing, torch.Tensor) and thing.device.type != "cpu":
+            raise TypeError("tensors on a GPU are not compared")
+        if not is_plain_array(thing):
             return NotImplemented
         self._out.spend(thing.nbytes)
         own = _Hash(None)
-        own.write(_memory_of(thing))
+        own.write(memory_of(thing))
         return tuple, ((type(thing).__name__, str(thing.dtype), tuple(thing.shape), own.digest()),)
 
     def _of_code(self, thing: Any) -> tuple[Any, ...]:
-        """Returns the id of a class or function, and at the first call for one of the user's also the data that it uses."""
+        """Returns the id of a class or function, and at the first call for one that the user wrote also the data that it uses."""
         if id(thing) in self._seen:
             return (id(thing),)
         self._seen.add(id(thing))
@@ -128,7 +131,7 @@ class _Digester(pickle.Pickler):
 
 
 def _is_users(module: str | None) -> bool:
-    """Returns whether a module is part of the user's program, and not of Python or of an installed package."""
+    """Returns whether a module belongs to the program itself, and not to Python or to an installed package."""
     package = (module or "").partition(".")[0]
     if package == "stoker" or (package != "__main__" and package in sys.stdlib_module_names):
         return False
@@ -157,18 +160,16 @@ def _cell(cell: Any) -> Any:
         return ()
 
 
-def _is_array(thing: Any) -> bool:
-    """Returns whether an object is an array of numbers or a tensor whose memory is on the CPU. Raises TypeError for a tensor on a GPU."""
+def is_plain_array(thing: Any) -> bool:
+    """Returns whether an object is an array or a tensor of numbers in main memory."""
     torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
-    if torch is not None and isinstance(thing, torch.Tensor):
-        if thing.device.type != "cpu":
-            raise TypeError("tensors on a GPU are not compared")
-        return type(thing) in (torch.Tensor, torch.nn.Parameter) and thing.layout == torch.strided and not thing.is_quantized
+    if torch is not None and type(thing) in (torch.Tensor, torch.nn.Parameter):
+        return bool(thing.device.type == "cpu" and thing.layout == torch.strided and not thing.is_quantized)
     return numpy is not None and type(thing) in (numpy.ndarray, numpy.memmap) and not thing.dtype.hasobject
 
 
-def _memory_of(array: Any) -> Any:
-    """Returns the bytes of an array or tensor, without a copy where they lie in one piece."""
+def memory_of(array: Any) -> Any:
+    """Returns the bytes of a plain array, without a copy where they lie in one piece."""
     torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
     if torch is not None and isinstance(array, torch.Tensor):
         return array.detach().resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8).numpy().data

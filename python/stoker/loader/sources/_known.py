@@ -16,7 +16,7 @@ from stoker._where import notice
 from stoker.errors import InvalidArgumentError
 from stoker.loader._refused import changed
 from stoker.loader.sources._arrays import Arrays
-from stoker.transforms import Lambda
+from stoker.transforms import Lambda, flatten
 
 
 @dataclass
@@ -75,13 +75,12 @@ class Taken:
 
     def __init__(self, source: Any) -> None:
         self._source = source
-        self._read = list(_read_of(source))
+        self._read = [(name, value, _inside(name, value)) for name, value in _read_of(source)]
 
     def check(self) -> None:
-        """Raises StateError if an attribute has another value, a list another length, or a transform other settings, than when the Loader was made."""
-        now = list(_read_of(self._source))
-        for (name, value, inside), (_, other, other_inside) in zip(self._read, now, strict=False):
-            if value is not other or inside != other_inside:
+        """Raises StateError if an attribute has another value, or a transform other settings, than when the Loader was made."""
+        for (name, value, inside), (_, now) in zip(self._read, _read_of(self._source), strict=False):
+            if value is not now or _inside(name, now) != inside:
                 raise changed(f"{type(self._source).__name__}: its {name}", "or one data set for each")
 
 
@@ -99,17 +98,26 @@ class TakenTransforms:
             raise changed(f"Loader: the argument {self._argument}", "or change images in a function, whose Python runs for each of them")
 
 
-def _read_of(source: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Yields (name, value, inside) of the attributes that `known` reads, also of the data sets inside of a Subset or ConcatDataset. inside: the result of
-    _settings_of for a transform, the length of a list, and -1 for other values."""
+def _read_of(source: Any) -> Iterator[tuple[str, Any]]:
+    """Yields (name, value) of the attributes that `known` reads, also of the data sets inside of a Subset or ConcatDataset."""
     held = vars(source)
     for name in _READ:
         if name not in held or (name == "targets" and "samples" in held):  # the targets of an ImageFolder are those in `samples`
             continue
         value = held[name]
-        yield name, value, _settings_of(value) if "transform" in name else len(value) if isinstance(value, list) else -1
+        yield name, value
         for part in value if name == "datasets" else [value] if name == "dataset" else ():
             yield from _read_of(part)
+
+
+def _inside(name: str, value: Any) -> Any:
+    """Returns what is inside of an attribute, for a comparison: the settings of the transforms that the Loader would compile, or the length of a list."""
+    if name == "transform":
+        try:
+            return _settings_of(flatten(value, pil=True))
+        except Exception:  # the user has changed it to something that cannot be compiled
+            return _Object(value)
+    return len(value) if isinstance(value, list) else None
 
 
 class _Object:
@@ -133,7 +141,8 @@ class _Attributes(dict[str, Any]):
     __hash__ = None
 
 
-_MOST_COMPARED = 10000  # the most elements of a tensor, such as a LinearTransformation's matrix, whose values are compared
+_MOST_COMPARED = 10000  # the most elements of an array whose values are compared
+_MOST_SUMMED = 1 << 28  # the most bytes of an array of which a checksum is compared, which takes 50 ms
 
 
 def _settings_of(value: Any, above: tuple[int, ...] = ()) -> Any:
@@ -152,8 +161,8 @@ def _settings_of(value: Any, above: tuple[int, ...] = ()) -> Any:
         return [[key, _settings_of(held, above)] for key, held in value.items()]
     if value is None or isinstance(value, (bool, int, float, str, Enum)):
         return repr(value)  # NaN does not equal itself
-    if is_array(value) and math.prod(value.shape) <= _MOST_COMPARED:
-        return [str(value.dtype), repr(value.tolist())]
+    if is_array(value):
+        return [str(value.dtype), repr(value.tolist())] if math.prod(value.shape) <= _MOST_COMPARED else _checksum_of(value)
     ours = isinstance(value, Transform) or (type(value).__module__.partition(".")[0] in _OF_TRANSFORMS and hasattr(value, "__dict__"))
     if isinstance(value, type) or not ours:
         return _Object(value)
@@ -161,6 +170,18 @@ def _settings_of(value: Any, above: tuple[int, ...] = ()) -> Any:
     # what torchvision's transforms do.
     names = (k for k in vars(value) if k in ("_modules", "_buffers", "_parameters") or not (k.startswith("_") or k == "training"))
     return [type(value), _Attributes((name, _settings_of(vars(value)[name], above)) for name in names)]
+
+
+def _checksum_of(array: Any) -> Any:
+    """Returns a checksum of an array's bytes, with its type and shape. Arrays that are too large, or whose numbers are not in main memory, are compared only by
+    identity."""
+    import zlib
+
+    from stoker.loader.sources._contents import is_plain_array, memory_of  # imported here, because it loads pickle
+
+    if not is_plain_array(array) or array.nbytes > _MOST_SUMMED:
+        return _Object(array)
+    return [str(array.dtype), tuple(array.shape), zlib.crc32(memory_of(array))]
 
 
 def ids_of(indices: Iterable[Any]) -> list[int]:
