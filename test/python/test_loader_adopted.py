@@ -520,6 +520,12 @@ def test_changes_of_a_data_set_whose_files_were_read(tree):
     def part(whole):
         return torch.utils.data.Subset(whole, [1, 2, 3])
 
+    def in_memory(name, data, targets):
+        kind = getattr(torchvision.datasets, name)
+        source = kind.__new__(kind)
+        source.data, source.targets, source.transform, source.target_transform, source.transforms = data, targets, small, None, None
+        return source
+
     def replace(name, value):
         return lambda source: setattr(source, name, value)
 
@@ -533,6 +539,15 @@ def test_changes_of_a_data_set_whose_files_were_read(tree):
         (part(folder()), replace("indices", [5]), "indices"),
         (part(folder()), inside(replace("transform", small.transforms[1])), "transform"),
         (torch.utils.data.ConcatDataset([folder(), folder()]), lambda s: replace("transform", None)(s.datasets[1]), "transform"),
+        (folder(), lambda s: s.samples.__setitem__(3, (s.samples[3][0], 9)), "samples"),
+        (folder(), lambda s: s.samples.reverse(), "samples"),
+        (part(folder()), lambda s: s.indices.__setitem__(1, 7), "indices"),
+        (torch.utils.data.Subset(folder(), np.arange(3)), lambda s: s.indices.__setitem__(1, 7), "indices"),
+        (part(folder()), inside(lambda s: s.samples.__setitem__(20, (s.samples[20][0], np.zeros(2)))), "samples"),
+        (in_memory("MNIST", torch.zeros(4, 6, 5, dtype=torch.uint8), torch.zeros(4)), lambda s: s.targets.add_(1), "targets"),
+        (in_memory("MNIST", torch.zeros(4, 6, 5, dtype=torch.uint8), torch.zeros(4)), lambda s: s.data[3].add_(1), "data"),
+        (in_memory("CIFAR10", np.zeros((4, 6, 5, 3), np.uint8), [0] * 4), lambda s: s.targets.__setitem__(1, 2), "targets"),
+        (in_memory("CIFAR10", np.zeros((4, 6, 5, 3), np.uint8), [0] * 4), lambda s: s.data.__setitem__(1, 2), "data"),
     ):
         loader = Loader(source, 4)
         assert sum(len(b.label) for b in loader) == len(source)
@@ -542,6 +557,7 @@ def test_changes_of_a_data_set_whose_files_were_read(tree):
     kept = folder()
     loader = Loader(kept, 4)
     kept.targets, kept.epoch = [], 3
+    kept.samples[3] = (str(kept.samples[3][0]), int(kept.samples[3][1]))  # an equal entry
     assert len(list(loader)) == len(loader) == len(list(loader))
 
 
