@@ -20,7 +20,7 @@ _OBJECT = 256  # number of bytes that can be read in the time that pickle takes 
 
 
 class Contents:
-    """A record of an object and of all that it holds: attributes, arrays, the variables that its functions use, and the attributes of the user's classes.
+    """A record of an object and of all that it holds: attributes, arrays, the variables that its functions use, and the attributes of classes of the program.
 
     digest: None if the object cannot be pickled, if it holds tensors on a GPU, or if more than `most` bytes, or an object for each 256 of them, would have to
     be read. Such contents equal no others.
