@@ -139,6 +139,10 @@ class NotFoundError(StokerError, LookupError):
     """Raised if an operator, a reader or a file with the given name does not exist."""
 
 
+class MissingFileError(NotFoundError, FileNotFoundError):
+    """Raised if a file, folder or object with the given path or URL does not exist."""
+
+
 class UnsupportedError(StokerError, NotImplementedError):
     """Raised for a feature that DALI or another library has, but Stoker does not."""
 
@@ -175,6 +179,9 @@ class CancelledError(StokerError):
     """Raised if a pipeline is closed, or its wait interrupted, while a batch is waited for."""
 
 
+# The library's status NOT_FOUND also covers missing drivers and operators. These texts are those of errors of paths and URLs.
+_MISSING = r"(?i)^(?!.*shared object file)(?=.*(: no such (file|folder)|\b404\b|: no (file|object)[^:;]* match))"
+
 _BY_STATUS: dict[str, type[StokerError]] = {
     "INVALID": InvalidArgumentError,
     "SHAPE": ShapeError,
@@ -193,7 +200,10 @@ _BY_STATUS: dict[str, type[StokerError]] = {
 def from_status(code: str, message: str, op: str, uri: str, sample: int, epoch: int, offset: int) -> StokerError:
     """Makes the exception for an error of the library. The C module calls this."""
     # Errors from the check of a graph do not belong to a sample, and their message may lack the operator and its line.
-    error = _BY_STATUS.get(code, StokerError)(message if not op or op in message else f"{message}; {op}")
+    kind = _BY_STATUS.get(code, StokerError)
+    if kind is NotFoundError and re.search(_MISSING, message):
+        kind = MissingFileError
+    error = kind(message if not op or op in message else f"{message}; {op}")
     error.code, error.op, error.uri = code, op, uri
     error.sample, error.epoch, error.offset = sample, epoch, offset
     return error

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mistakes of newcomers: each message says what is wrong, where, and what to do. doc/troubleshooting.md quotes real messages."""
 
+import copy
 import os
+import pickle
 import re
 import subprocess
 from pathlib import Path
@@ -15,7 +17,7 @@ torch = pytest.importorskip("torch")
 import stoker  # noqa: E402
 from stoker import DataLoader, Loader, Pipeline, fn, imdecode, imread, pipeline_def, types  # noqa: E402
 from stoker import transforms as T  # noqa: E402
-from stoker.errors import InvalidArgumentError  # noqa: E402
+from stoker.errors import InvalidArgumentError, NotFoundError  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = Path(os.environ.get("STOKER_BUILD", "build")).resolve() / "cli" / "stoker"
@@ -424,3 +426,33 @@ def test_a_mask_is_no_list_of_ids(indices, data):
     subset.indices = indices
     with pytest.raises(TypeError, match=r"the indices of a Subset are the ids of samples .*numpy\.flatnonzero\(mask\)"):
         Loader(subset, 2)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda d: Loader(d / "none", 4),
+        lambda d: Loader("~/no-such-folder", 4),
+        lambda d: Loader(d / "none.tar", 4),
+        lambda d: Loader(str(d / "none-*.tar"), 4),
+        lambda d: first(Loader([d / "none.jpg"], 4)),
+        lambda d: imread(d / "none.jpg"),
+        lambda d: stoker.audioread(d / "none.wav"),
+        lambda d: stoker.VideoDecoder(d / "none.mp4"),
+        lambda d: Loader.from_lerobot(d / "none", 4),
+    ],
+)
+def test_errors_of_missing_files_are_also_those_of_python(call, data):
+    for kind in (FileNotFoundError, LookupError, NotFoundError):
+        with pytest.raises(kind) as caught:
+            call(data)
+    error = caught.value
+    for again in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
+        assert type(again) is type(error) and str(again) == str(error) and (again.code, again.uri) == (error.code, error.uri)
+
+
+def test_a_missing_driver_is_no_missing_file():
+    """The loader of shared libraries says "No such file or directory" too."""
+    said = "no CUDA driver: libcuda.so.1: cannot open shared object file: No such file or directory; leave the device out"
+    assert type(stoker.errors.from_status("NOT_FOUND", said, "", "", -1, -1, -1)) is NotFoundError
+    assert type(stoker.errors.from_status("NOT_FOUND", 'no operator "x"', "", "", -1, -1, -1)) is NotFoundError

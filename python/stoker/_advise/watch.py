@@ -16,7 +16,7 @@ from stoker._advise.cache import Cache
 from stoker._advise.plan import Block, Plan, Step
 from stoker._advise.subject import recognise
 from stoker._cores import usable_cores
-from stoker.errors import ArgumentError, NotFoundError, StateError
+from stoker.errors import ArgumentError, MissingFileError, StateError
 
 _END: Any = object()  # returned in place of a batch at the end of an epoch
 
@@ -31,7 +31,7 @@ class Watched:
                 raise ArgumentError(f"advise: {name} is the path of a file to write, not {path!r:.80}")
             folder = None if path is None else Path(path).absolute().parent
             if folder and not folder.is_dir():
-                raise NotFoundError(f"advise: {name}={str(path)!r}: there is no folder {folder}")
+                raise MissingFileError(f"advise: {name}={str(path)!r}: there is no folder {folder}")
         self._loader, self._png, self._json, self._quiet = loader, png, json, quiet
         self._subject = recognise(loader)
         self._plan = plan

@@ -18,7 +18,7 @@ from stoker._settings import PassedOn, takes
 from stoker._sheet import Sheet, view
 from stoker._signatures import BriefHelp, brief, suggests
 from stoker._where import log, notice
-from stoker.errors import CancelledError, InvalidArgumentError, NotFoundError, ShapeError, StateError, safe_text
+from stoker.errors import CancelledError, InvalidArgumentError, MissingFileError, ShapeError, StateError, safe_text
 from stoker.loader import _fields, _layout, _options
 from stoker.loader._accelerate import refuse_skipping, reported
 from stoker.loader._buckets import make_buckets
@@ -1001,7 +1001,7 @@ def _known_source(source: Any, split: str, storage: Any, arguments: DatasetArgum
     if isinstance(source, str) and not source:
         raise InvalidArgumentError("Loader: the source is an empty text; give the path of a folder")
     if isinstance(source, (str, os.PathLike)) and os.fsdecode(source).startswith("~") and not os.path.lexists(source):
-        raise NotFoundError(
+        raise MissingFileError(
             f"Loader: {source}: there is no such folder; only a shell replaces ~ by the home folder: os.path.expanduser({os.fsdecode(source)!r}) does it here"
         )
     if isinstance(source, Mapping) and not hasattr(source, "num_rows"):

@@ -13,7 +13,7 @@ from typing import Any
 
 from stoker import _files
 from stoker._arrays import infinite_in
-from stoker.errors import CorruptError, NotFoundError, UnsupportedError
+from stoker.errors import CorruptError, MissingFileError, UnsupportedError
 from stoker.loader._saved import is_whole
 from stoker.loader.sources._table_files import Listed, read_footers, read_group
 
@@ -30,7 +30,7 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(_files.read_text(path))
     except FileNotFoundError:
-        raise NotFoundError(f"{path}: it does not exist: give the folder of a LeRobot data set, which holds meta/info.json") from None
+        raise MissingFileError(f"{path}: it does not exist: give the folder of a LeRobot data set, which holds meta/info.json") from None
     except ValueError as e:
         raise CorruptError(f"{path}: it is not JSON ({e})") from None
     if not isinstance(found, dict):
@@ -39,11 +39,11 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Returns the objects of a JSON-lines file. Raises NotFoundError if the file does not exist, and CorruptError if it is damaged."""
+    """Returns the objects of a JSON-lines file. Raises MissingFileError if the file does not exist, and CorruptError if it is damaged."""
     try:
         lines = _files.read_text(path).split("\n")  # texts may contain other ends of lines, such as U+2028
     except FileNotFoundError:
-        raise NotFoundError(f"{path}: it does not exist") from None
+        raise MissingFileError(f"{path}: it does not exist") from None
     except ValueError as e:
         raise CorruptError(f"{path}: it is not text ({e})") from None
     rows = []

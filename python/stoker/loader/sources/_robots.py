@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from stoker._same_data import digest_of_text
-from stoker.errors import CorruptError, InvalidArgumentError, NotFoundError, UnsupportedError
+from stoker.errors import CorruptError, InvalidArgumentError, MissingFileError, UnsupportedError
 from stoker.loader._random import Place, random_numbers
 from stoker.loader.sources._robot_meta import (
     STANDARD,
@@ -136,7 +136,7 @@ class Robots:
             return {whole(row, "task_index", str(lines)): str(row.get("task", "")) for row in read_lines(lines)}
         path = self.root / "meta" / "tasks.parquet"
         if not path.exists():
-            raise NotFoundError(f"{path}: it does not exist, and holds the texts of the tasks")
+            raise MissingFileError(f"{path}: it does not exist, and holds the texts of the tasks")
         return texts_of(path, "task")
 
     def _read_subtasks(self) -> dict[int, str] | None:
@@ -156,7 +156,7 @@ class Robots:
             return found
         paths = sorted((self.root / "meta" / "episodes").glob("*/*.parquet"))
         if not paths:
-            raise NotFoundError(f"{self.root}/meta/episodes: it holds no tables of episodes (chunk-000/file-000.parquet)")
+            raise MissingFileError(f"{self.root}/meta/episodes: it holds no tables of episodes (chunk-000/file-000.parquet)")
         found = []
         for path in paths:
             for row in read_table(path).to_pylist():
