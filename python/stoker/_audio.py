@@ -202,9 +202,13 @@ class AudioDecoder:
                 "rate fold into the sound"
             )
         if num_channels not in (None, channels):
-            raise UnsupportedError(
-                f"AudioDecoder: num_channels is {num_channels}, and the file has {channels}: take the mean of the channels, or use audioread(mono=True)"
-            )
+            if num_channels == 1:
+                way = "take the mean of the channels, or use audioread(mono=True)"
+            elif channels == 1:
+                way = f"leave the argument out, and repeat the channel: samples.data.expand({num_channels}, -1)"
+            else:
+                way = "leave the argument out, and choose or mix the channels of the samples"
+            raise UnsupportedError(f"AudioDecoder: num_channels is {num_channels}, and the file has {channels}: {way}")
 
     def __repr__(self) -> str:
         m = self.metadata

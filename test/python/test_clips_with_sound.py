@@ -11,6 +11,7 @@ import tarfile
 import numpy as np
 import pytest
 import stoker
+from sound_files import pcm16
 from stoker import Audio, AudioDecoder, Pipeline, VideoDecoder, fn
 from stoker.errors import StokerError
 from videos import READY, can_decode
@@ -286,10 +287,15 @@ def test_torchcodecs_arguments(films):
     for arguments, advice in (
         ({"sample_rate": 16000}, "resample the samples"),
         ({"num_channels": 1}, "mean of the channels"),
+        ({"num_channels": 3}, "choose or mix the channels"),
         ({"stream_index": 1}, "leave the argument out"),
     ):
         with pytest.raises(stoker.errors.UnsupportedError, match=advice):
             AudioDecoder(film.path, **arguments)
+    mono = pcm16(np.random.default_rng(1), 100)
+    with pytest.raises(stoker.errors.UnsupportedError, match=r"repeat the channel: samples\.data\.expand\(2, -1\)"):
+        AudioDecoder(mono, num_channels=2)
+    assert AudioDecoder(mono).get_all_samples().data.expand(2, -1).shape == (2, 100)
     with open(film.path, encoding="latin-1") as text, pytest.raises(TypeError, match="opened for text"):
         AudioDecoder(text)
 
