@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """tools/release/release.py refuses a wheel with files that our licence does not let us distribute, and a machine without a command or Python that it needs."""
 
+import re
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,19 @@ def stage(folder: Path, expression: str, text: str) -> Path:
     (info / "METADATA").write_text(f"Name: stoker\nLicense-Expression: {expression}\n")
     (info / "licenses" / "some.txt").write_text(text)
     return folder
+
+
+def test_the_page_about_security_names_the_libraries_of_a_wheel():
+    root = Path(__file__).resolve().parents[2]
+    text = (root / "SECURITY.md").read_text().lower().replace("\n", " ")
+    named = (
+        re.search(r"a released wheel contains its own (.*?), so that", text)[1]
+        .replace(" and ", ", ")
+        .replace("libcurl", "curl")
+        .split(", ")
+    )
+    pinned = tomllib.loads((root / "tools" / "release" / "libraries.toml").read_text())
+    assert sorted(named) == sorted(name for name, entry in pinned.items() if isinstance(entry, dict) and "sha256" in entry)
 
 
 def test_licences_that_may_be_in_a_wheel(tmp_path):
