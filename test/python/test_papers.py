@@ -260,6 +260,24 @@ def _pipeline(tree):
     return define().serialize().decode()
 
 
+def test_figures_of_the_readme_are_those_of_the_benchmarks():
+    """Looks for both numbers of each row of the README's figures in benchmarks.md, and computes their ratio again."""
+    rows = re.findall(r"^\| (.+) \| (.+) \| (.+) \| (.*)\|$", (ROOT / "README.md").read_text().split("## Figures")[1].split("##")[0], re.M)[
+        1:
+    ]
+    measured = re.sub(r"(?<=\d) (?=\d{3}\b)", "", (ROOT / "doc" / "benchmarks.md").read_text())
+    assert len(rows) >= 5
+    for what, *numbers, times in rows:
+        values = []
+        for number in numbers:
+            (value,) = re.findall(r"^[\d.]+", number.replace(" ", ""))
+            unit = next((u for u in ("%", " ms") if u in number), "")
+            assert re.search(rf"(?<![\d.]){re.escape(value + unit)}(?![\d.]\d)", measured), f"{what}: {number}"
+            values.append(float(value))
+        if times.strip():
+            assert min(values) and abs(max(values) / min(values) / float(times) - 1) < 0.02, f"{what}: {times}"
+
+
 @pytest.mark.parametrize("page", sorted(p.name for p in (ROOT / "doc").glob("*.md")) + ["../README.md"])
 def test_names_of_files_in_the_papers_exist(page):
     text = (ROOT / "doc" / page).read_text()
