@@ -104,6 +104,8 @@ def test_ranks_share_a_stream_that_is_split_by_node(stream, world):
     for rank in range(world):
         with loader_of(split_dataset_by_node(stream(), rank=rank, world_size=world), shard=(rank, world)) as loader:
             found += labels(loader)
+        with loader_of(split_dataset_by_node(stream(), rank=rank, world_size=world), shard=None) as loader:
+            assert loader.state_dict()["dataset"]["ranks"] == world
     assert sorted(found) == list(range(ROWS))
 
 

@@ -655,6 +655,75 @@ def test_orders_of_other_lengths_and_ranks(tree, source):
             other.load_state_dict({**state, "order": damaged})
 
 
+class Share(torch.utils.data.IterableDataset):
+    """Gives every n-th of 24 samples, from number `rank` on."""
+
+    def __init__(self, rank, ranks):
+        self.rank, self.ranks = rank, ranks
+
+    def __iter__(self):
+        return ((torch.full((3, 8, 8), i, dtype=torch.uint8), i) for i in range(self.rank, 24, self.ranks))
+
+
+def share_of(kind, rank, ranks):
+    """Returns the Loader of a rank whose samples the program has divided, and that gives them in batches of two."""
+    order = np.random.default_rng(5).permutation(24).tolist()
+    mine = order[rank::ranks][:6]  # each rank has as many ids, whatever the number of ranks
+    extra = {
+        "sampler": lambda: {"sampler": DATA.SubsetRandomSampler(mine, torch.Generator().manual_seed(1))},
+        "list": lambda: {"sampler": mine},
+        "batches": lambda: {"batch_sampler": [mine[k : k + 2] for k in range(0, 6, 2)]},
+        "distributed": lambda: {"sampler": DATA.DistributedSampler(range(24), ranks, rank, seed=3)},
+        "stream": dict,
+    }[kind]()
+    data = Share(rank, ranks) if kind == "stream" else (torch.zeros(24, 8, 8, 3, dtype=torch.uint8), torch.arange(24))
+    return Loader(data, **({} if kind == "batches" else {"batch_size": 2}), shard=(rank, ranks), **extra)
+
+
+@pytest.mark.parametrize("kind", ["sampler", "list", "batches", "distributed", "stream"])
+def test_shares_of_ranks_continue_with_as_many_ranks(kind):
+    """If each rank has samples of its own, a state in mid-epoch is refused by another number of ranks, which divides the samples in another way. A state of a
+    complete epoch is loaded, and so is the state of another rank of the same run."""
+    whole = [[b.label.tolist() for b in share_of(kind, rank, 2)] for rank in (0, 1)]
+    state = after(share_of(kind, 0, 2), 1)
+    for rank in (0, 1):
+        loader = share_of(kind, rank, 2)
+        loader.load_state_dict(state)
+        assert [b.label.tolist() for b in loader] == whole[rank][1:]
+    for rank, ranks in ((0, 1), (0, 4), (3, 4)):
+        loader = share_of(kind, rank, ranks)
+        before = loader.state_dict()
+        with pytest.raises(
+            StateError, match=r"each of 2 ranks has its own .* some samples would come twice .* number of ranks of the run that was saved"
+        ):
+            loader.load_state_dict(state)
+        assert loader.state_dict() == before
+    loader = share_of(kind, 0, 2)
+    list(loader)
+    other = share_of(kind, 0, 4)
+    other.load_state_dict(loader.state_dict())
+    assert other.epoch == 1 and list(other)
+
+
+def test_a_sampler_that_all_ranks_share_continues_with_other_ranks():
+    """If the sampler gives all ranks the same ids, a position means the same with any number of ranks."""
+    data = (torch.zeros(24, 8, 8, 3, dtype=torch.uint8), torch.arange(24))
+    new = lambda rank, ranks: Loader(data, 4, sampler=list(range(23, -1, -1)), shard=(rank, ranks))  # noqa: E731
+    for rank in range(3):
+        loader = new(rank, 3)
+        loader.load_state_dict(after(new(1, 2), 2))
+        assert flat(b.label.tolist() for b in loader) == list(range(15, -1, -1))
+
+
+def test_a_state_of_a_stream_without_the_number_of_ranks_is_loaded():
+    """Older versions saved no number of ranks."""
+    state = after(share_of("stream", 0, 2), 1)
+    assert state["dataset"].pop("ranks") == 2
+    loader = share_of("stream", 0, 4)
+    loader.load_state_dict(state)
+    assert [b.label.tolist() for b in loader] == [[8, 12], [16, 20]]
+
+
 @pytest.mark.parametrize("kind", ["folder", "sampler", "dataset"])
 def test_states_from_another_thread(tree, files, kind):
     """A thread that asks for states and facts while another one takes batches gets the states after whole batches, and the loop gets no error."""

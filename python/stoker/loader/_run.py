@@ -18,7 +18,7 @@ from stoker.errors import InvalidArgumentError, StateError, StokerError
 from stoker.loader._one_thread import OneThread
 from stoker.loader._order import BatchOrder, Order
 from stoker.loader._random import mix
-from stoker.loader._saved import OF_ORDER, Ids, Saved, digest
+from stoker.loader._saved import OF_ORDER, Ids, Saved, digest, other_ranks
 from stoker.loader._spec import Spec
 from stoker.loader._traces import TraceFile
 from stoker.loader._waiting import WaitMeter
@@ -95,9 +95,18 @@ class Run:
     def _check_ids(self) -> None:
         """Raises StateError if the user's order differs from that of the saved run: some samples would be delivered twice and others never."""
         if self.order is not None and self.resumed is not None and self.ids is not None and self.ids.differ(self._drawn_ids()):
+            self._refuse_other_ranks(self.ids)
             raise StateError(
                 f"{self.order.name} gives epoch {self.epoch} other ids than in the run that was saved, so that some samples would come twice and others never: "
                 f"{self.order.repeated}"
+            )
+
+    def _refuse_other_ranks(self, ids: Ids) -> None:
+        """Raises StateError if these ids of the saved run were divided among another number of ranks."""
+        ranks = self.spec.shard.world if self.per_rank else 1
+        if ids.ranks != ranks:
+            raise other_ranks(
+                ids.ranks, ranks, "save at the end of an epoch, or give a function of the epoch that returns the ids of all ranks"
             )
 
     def _drawn_ids(self) -> Ids:
@@ -606,6 +615,7 @@ class Run:
         ids = self._indices()
         total = len(ids) if ids is not None else self.samples()
         if self.ids is not None and self.ids.samples != total:
+            self._refuse_other_ranks(self.ids)
             raise StateError(
                 f"the state is of epochs of {self.ids.samples} samples; here they have {total}: give the sampler of the run that was saved"
             )

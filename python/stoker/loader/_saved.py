@@ -38,10 +38,11 @@ class Facts:
     seed: int
     digest: str | None = None  # digest of the list of samples; None: the list was not known, or an older version saved the state
     groups: dict[str, Any] | None = None  # for shuffle="groups": digest of the table, and how its rows are divided among ranks; else None
+    ranks: int | None = None  # of an IterableDataset: the number of ranks; None otherwise, and if an older version saved the state
 
     @staticmethod
     def of(state: Any) -> Facts:
-        if not isinstance(state, dict) or set(state) - {"groups", "digest"} != {"size", "shuffle", "seed"}:
+        if not isinstance(state, dict) or set(state) - {"groups", "digest", "ranks"} != {"size", "shuffle", "seed"}:
             raise StateError('the state is damaged: "dataset" does not hold size, shuffle and seed')
         if not isinstance(state["shuffle"], bool):
             raise StateError(f'the state is damaged: "dataset" is {state!r:.200}')
@@ -49,7 +50,8 @@ class Facts:
         if found is not None and not isinstance(found, str):
             raise StateError(f'the state is damaged: "digest" of "dataset" is {found!r:.100}')
         seed = whole_of(state, "seed", 2**63)
-        return Facts(whole_of(state, "size", 2**63), state["shuffle"], seed, found, _groups_of(state.get("groups")))
+        ranks = whole_of(state, "ranks", 2**31) if "ranks" in state else None
+        return Facts(whole_of(state, "size", 2**63), state["shuffle"], seed, found, _groups_of(state.get("groups")), ranks)
 
 
 def _groups_of(state: Any) -> dict[str, Any] | None:
@@ -92,8 +94,19 @@ class Ids:
         return asdict(self)
 
     def differ(self, drawn: Ids) -> bool:
-        """Returns whether the ids certainly differ. Returns False for different ranks, whose ids cannot be compared."""
-        return (self.rank, self.ranks) == (drawn.rank, drawn.ranks) and self.digest != drawn.digest
+        """Returns whether the ids certainly differ. Returns False for two ranks of one run, whose ids cannot be compared."""
+        another_rank = self.ranks == drawn.ranks and self.rank != drawn.rank
+        return self.digest != drawn.digest and not another_rank
+
+
+def other_ranks(saved: int, here: int, advice: str) -> StateError:
+    """Returns the error for a state in mid-epoch whose samples were divided in another way. saved, here: the number of ranks that have their own sequences of
+    samples, 1 for one sequence of all samples. advice: further ways out."""
+    was, now = ("one sequence has all samples" if n == 1 else f"each of {n} ranks has its own sequence of samples" for n in (saved, here))
+    return StateError(
+        f"the state is in mid-epoch of a run in which {was}; in this run {now}, so that some samples would come twice and others never: use the number of ranks "
+        f"of the run that was saved, {advice}"
+    )
 
 
 def digest(ids: array[int]) -> str:

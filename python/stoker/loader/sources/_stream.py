@@ -12,10 +12,11 @@ from stoker._arrays import bytes_of
 from stoker._where import notice
 from stoker.errors import InvalidArgumentError, StateError
 from stoker.loader._random import random_numbers
-from stoker.loader._saved import Saved
+from stoker.loader._saved import Saved, other_ranks
 from stoker.loader._spec import DatasetArguments, Spec
 from stoker.loader.sources._dataset import MOST_PROBES, DatasetSource, forget_frames
 from stoker.loader.sources._fetch import Fetched, converted
+from stoker.loader.sources._hub import HubStream
 from stoker.loader.sources._shared import owned
 
 _END = object()
@@ -73,12 +74,24 @@ class StreamSource(DatasetSource):
     # ---- state: without the size of the data set, which is not known ----
 
     def facts(self, spec: Spec) -> dict[str, Any]:
-        return {"size": 0, "shuffle": False, "seed": spec.seed}
+        return {"size": 0, "shuffle": False, "seed": spec.seed, "ranks": self._ranks(spec)}
 
     def restore(self, state: Saved, spec: Spec) -> None:
         if state.dataset is None or state.dataset.size:
             raise StateError("the state is not of a Loader over an IterableDataset")
+        inside = state.pipeline is not None and state.pipeline["consumed"] > 0
+        if inside and state.dataset.ranks not in (None, self._ranks(spec)):
+            advice = (
+                "or save at the end of an epoch (shard=None, in both runs, is for an IterableDataset that gives all ranks the same samples)"
+            )
+            raise other_ranks(state.dataset.ranks or 0, self._ranks(spec), advice)
         self._iterator, self._at = None, (-1, 0)
+
+    def _ranks(self, spec: Spec) -> int:
+        """Returns the number of ranks among which the samples are divided. A position in mid-epoch is valid only for this number. A stream that `datasets` has
+        split by node stores it; for other datasets, it is the Loader's number of ranks."""
+        split = getattr(self.dataset.source, "_distributed", None) if isinstance(self.dataset, HubStream) else None
+        return spec.shard.world if split is None else int(split.world_size)
 
     def steps_left(self, epoch: int, consumed: int, spec: Spec, indices: array[int] | None, per_rank: bool) -> bool:
         total = self._totals.get(epoch)
