@@ -50,7 +50,8 @@ struct decoding {
 	bool misled;     /* decoding could not begin at the packet that the file names */
 	/* libavcodec has not returned a wanted frame, so all packets of the segment are decoded, and a few after it are sent, too */
 	bool further;
-	bool ahead; /* packets after those that the frames need may be sent, too, so that the next call can continue */
+	bool ahead;     /* packets after those that the frames need may be sent, too, so that the next call can continue */
+	bool continued; /* the segment, or a part of it, was decoded from where the last call stopped */
 	struct stk_error *err;
 };
 
@@ -468,6 +469,7 @@ static enum stk_status decode_from(struct decoding *n, int32_t first, int32_t la
 	/* Continues from the last call, which is cheaper than a new start, if packet `first` has been sent and libavcodec has not returned a wanted frame yet. */
 	const bool on = d->index == x && d->first <= first && d->next > first && d->latest < n->frames[0];
 	enum stk_status s = on ? STK_OK : begin_at(d, x, first, n->err);
+	n->continued |= on;
 	if (!s)
 		s = send_up_to(n, last);
 	if (!s && !n->misled && (n->ahead || (n->further && n->done < n->count))) {
@@ -481,7 +483,8 @@ static enum stk_status decode_from(struct decoding *n, int32_t first, int32_t la
 	}
 	if (!s && n->done < n->count && !n->misled)
 		s = drain(n);
-	if (s || !n->ahead || n->misled)
+	/* After damage, the next call begins at a key packet: it would not know that its frames may depend on the damaged packet. */
+	if (s || !n->ahead || n->misled || (n->damaged >= 0 && !d->limits.lenient))
 		d->index = NULL;
 	return s;
 }
@@ -541,11 +544,10 @@ static bool refused_start(const struct decoding *n)
 
 /* Decodes the segment. If no packet is damaged but libavcodec refuses the first packet or does not return a wanted frame, decodes again with further
  * packets, and then from 1, 3, 7 and 15 key packets earlier: some streams mark packets as key packets from which not all later frames can be decoded. */
-static enum stk_status decode_segment(struct decoding *n, const struct stk_segment *segment)
+static enum stk_status try_segment(struct decoding *n, const struct stk_segment *segment)
 {
 	enum { MOST_BACK = 8 };
-	const struct stk_frame_table *t = &n->x->table;
-	int32_t key = stk__plan_key(t, n->frames[0]);
+	int32_t key = stk__plan_key(&n->x->table, n->frames[0]);
 	enum stk_status s = decode_from_key(n, &key, segment->last);
 	if (!s && n->done < n->count && n->damaged < 0 && !n->misled && !n->ahead && stk__video_further(n->x) > 0) {
 		n->further = true;
@@ -558,15 +560,20 @@ static enum stk_status decode_segment(struct decoding *n, const struct stk_segme
 		key = key > back ? key - back : 0;
 		s = decode_from_key(n, &key, segment->last);
 	}
-	if (!s && n->done < n->count && n->ahead && n->damaged > segment->last) {
-		/* The frames do not depend on the damaged packet, which was only sent ahead. */
+	return s;
+}
+
+/* Decodes the segment. If frames are missing, repeats it from a key packet and with only the packets that the frames need. So whether a frame of a damaged file
+ * is an error depends neither on the frames that were read before nor on packets that were sent ahead. */
+static enum stk_status decode_segment(struct decoding *n, const struct stk_segment *segment)
+{
+	enum stk_status s = try_segment(n, segment);
+	if (!s && n->done < n->count && !n->misled && (n->ahead || n->continued)) {
 		n->ahead = false;
-		key = stk__plan_key(t, n->frames[0]);
-		s = decode_from_key(n, &key, segment->last);
+		n->d->index = NULL;
+		s = try_segment(n, segment);
 	}
-	if (s || n->done == n->count)
-		return s;
-	return refuse_missing(n);
+	return s || n->done == n->count ? s : refuse_missing(n);
 }
 
 /* Adds the number and time of the segment's first wanted frame to an error that does not name a frame yet. Returns the status. */

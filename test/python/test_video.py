@@ -826,6 +826,29 @@ def test_a_damaged_frame_is_refused(clips):
     assert opened(bytes(bad), strict=False)[:].shape == want.shape
 
 
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("name", ["h264.ts", "mpeg4.avi"])
+def test_whether_a_frame_is_damaged_does_not_depend_on_earlier_calls(clips, name, seed):
+    data, draw = bytearray(clips(name).read_bytes()), random.Random(seed)
+    for _ in range(2):
+        at = draw.randrange(len(data) // 4, len(data) - 200)
+        data[at : at + 60] = draw.randbytes(60)
+
+    def is_whole(decoder, frame):
+        try:
+            decoder[frame]
+        except stoker.StokerError:
+            return False
+        return True
+
+    count = len(opened(bytes(data)))
+    want = [is_whole(opened(bytes(data)), i) for i in range(count)]
+    for step in (1, 2, 3):
+        decoder = opened(bytes(data))
+        for i in range(0, count, step):
+            assert is_whole(decoder, i) == want[i], (step, i)
+
+
 @pytest.mark.parametrize("name", ["h264.ts", "mpeg2.ts", "hevc.ts"])
 def test_a_lost_packet_of_a_transport_stream_is_refused(clips, tmp_path, name):
     """Removes one transport packet of 188 bytes. Codecs conceal the gap, so only the counters of the packets show it. Frames are exact and keep their times,
