@@ -194,11 +194,34 @@ def _of_stoker(node: Any) -> tuple[Any, Any] | None:
     return None
 
 
-def _carry_over(node: Any, made: Any) -> None:
-    """Gives a mapping the attributes of the mapping that it replaces, except for the dict with its items."""
+def _holds(made: Any, keys: list[Any], values: list[Any]) -> bool:
+    return list(made) == keys and all(made[key] is value for key, value in zip(keys, values, strict=True))
+
+
+def _equal(a: Any, b: Any) -> bool:
+    """Returns whether two containers are equal. Returns False for containers whose values cannot be compared, such as those with arrays."""
+    try:
+        return type(a) is type(b) and isinstance(a, (list, dict, set)) and bool(a == b)
+    except Exception:  # a user's class may raise anything
+        return False
+
+
+def _carry_over(node: Any, made: Any, keys: list[Any], values: list[Any]) -> None:
+    """Gives a mapping the attributes of the mapping that it replaces, except for those that would replace its items. A container that the constructor has made
+    equal stays, because both mappings would otherwise share one. keys and values: the items of `made`."""
+    right = _holds(made, keys, values)
     for name, held in getattr(node, "__dict__", {}).items():
-        if not (isinstance(held, Mapping) and list(held) == list(node) and all(held[key] is node[key] for key in node)):
-            setattr(made, name, held)
+        own = vars(made)
+        missing, before = name not in own, own.get(name)
+        if _equal(before, held):
+            continue
+        setattr(made, name, held)
+        if not right or _holds(made, keys, values):
+            continue
+        if missing:
+            delattr(made, name)
+        else:
+            setattr(made, name, before)
 
 
 def _mapping_of(node: Any) -> Callable[[list[Any]], Any]:
@@ -216,8 +239,8 @@ def _mapping_of(node: Any) -> Callable[[list[Any]], Any]:
                     made[key] = value
             else:  # copy.copy would share a dict inside the mapping, and the copy's new values would also be in the mapping that was given
                 made = kind(zip(keys, values, strict=True))
-                _carry_over(node, made)
-                if list(made) != keys or any(made[key] is not value for key, value in zip(keys, values, strict=True)):
+                _carry_over(node, made, keys, values)
+                if not _holds(made, keys, values):
                     raise TypeError("its constructor does not take pairs of keys and values")
         except Exception as e:  # the type is the user's, so its methods may raise anything
             raise InvalidArgumentError(

@@ -180,6 +180,68 @@ def test_mappings_keep_their_other_attributes():
     assert (made.form, made.units, made.later) == ("cxcywh", {"boxes": "pixels"}, 7)
 
 
+class InLists(MutableMapping):
+    """A mapping whose keys and values are in two lists."""
+
+    def __init__(self, pairs=(), form="xyxy"):
+        self.form, self.keys_in_order, self.values_in_order = form, [], []
+        for key, value in pairs:
+            self[key] = value
+
+    def __getitem__(self, key):
+        if key not in self.keys_in_order:
+            raise KeyError(key)
+        return self.values_in_order[self.keys_in_order.index(key)]
+
+    def __setitem__(self, key, value):
+        if key in self.keys_in_order:
+            self.values_in_order[self.keys_in_order.index(key)] = value
+        else:
+            self.keys_in_order.append(key)
+            self.values_in_order.append(value)
+
+    def __delitem__(self, key):
+        k = self.keys_in_order.index(key)
+        del self.keys_in_order[k], self.values_in_order[k]
+
+    def __iter__(self):
+        return iter(self.keys_in_order)
+
+    def __len__(self):
+        return len(self.keys_in_order)
+
+
+class OfAnyCase(Inside):
+    """A mapping whose keys are found in any case, as that of requests."""
+
+    def __init__(self, pairs=(), form="xyxy"):
+        super().__init__({key.lower(): (key, value) for key, value in pairs})
+        self.form = form
+
+    def __getitem__(self, key):
+        return self.inside[key.lower()][1]
+
+    def __setitem__(self, key, value):
+        self.inside[key.lower()] = (key, value)
+
+    def __iter__(self):
+        return (key for key, _ in self.inside.values())
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+@pytest.mark.parametrize("kind", [InLists, OfAnyCase, Inside])
+def test_mappings_hold_their_items_in_any_form(kind, device):
+    one = torch.ones(2, 2)
+    given = kind([("Boxes", one), ("b", np.zeros(3)), ("name", "x")])
+    given.form = "cxcywh"
+    made = stoker.to_device(given, device)
+    assert type(made) is kind and list(made) == list(given) and made.form == "cxcywh" and made["name"] == "x"
+    assert made["Boxes"].device.type == made["b"].device.type == device
+    made["more"], made["Boxes"] = 1, 2
+    del made["b"]
+    assert list(given) == ["Boxes", "b", "name"] and given["Boxes"] is one and isinstance(given["b"], np.ndarray)
+
+
 def test_tensors_that_cannot_be_packed_are_copied_one_by_one(rng):
     """Sparse, quantized and some empty tensors, and those that require gradients, are not packed; the tensors around them are."""
     from stoker import _to_device
