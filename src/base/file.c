@@ -26,6 +26,11 @@ const struct dirent *stk__next_entry(DIR *dir)
 	return e;
 }
 
+bool stk__is_system_folder(const char *name)
+{
+	return strcmp(name, "lost+found") == 0;
+}
+
 const char *stk__file_kind(mode_t mode)
 {
 	if (S_ISDIR(mode))

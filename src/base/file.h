@@ -34,6 +34,8 @@ int stk__file_open_any(const char *path);
 STK_MUST_USE enum stk_status stk__file_not_opened(const char *path, const struct stat *st, struct stk_error *err);
 /* Returns the next entry of a folder, except . and .. ; NULL with errno 0 at the end, and NULL with another errno if reading fails. */
 const struct dirent *stk__next_entry(DIR *dir);
+/* Returns whether a name is that of the folder in the root of a file system where fsck puts what it finds, which only root can read. */
+bool stk__is_system_folder(const char *name);
 /* Returns the kind of a file that is not regular, for messages: "a FIFO", "a directory" and so on. */
 const char *stk__file_kind(mode_t mode);
 

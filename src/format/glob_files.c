@@ -74,12 +74,6 @@ static enum stk_status take_name(struct search *s, size_t used, const char *name
 	return *rest ? match(s, used + n, rest) : stk__names_add(s->found, s->path, used + n, s->err);
 }
 
-/* Returns whether it is the folder in the root of a file system where fsck puts what it finds, which only root can read. */
-static bool is_of_the_system(const char *name)
-{
-	return strcmp(name, "lost+found") == 0;
-}
-
 static enum stk_status match_entries(struct search *s, size_t used, const char *part, const char *rest)
 {
 	DIR *dir = opendir(used ? s->path : ".");
@@ -88,7 +82,7 @@ static enum stk_status match_entries(struct search *s, size_t used, const char *
 	if (!dir)
 		return check_absent(s);
 	while (!status && (e = stk__next_entry(dir)))
-		if (!fnmatch(part, e->d_name, FNM_PERIOD) && !(*rest && (e->d_type == DT_REG || is_of_the_system(e->d_name))))
+		if (!fnmatch(part, e->d_name, FNM_PERIOD) && !(*rest && (e->d_type == DT_REG || stk__is_system_folder(e->d_name))))
 			status = take_name(s, used, e->d_name, rest);
 	s->path[used] = '\0';
 	if (!status && errno)

@@ -61,7 +61,7 @@ static enum stk_status check_empty(const char *folder, struct stk_error *err)
 		return stk__fail_errno(err, errno, "%s: cannot open the folder", folder);
 	do
 		e = stk__next_entry(dir);
-	while (e && is_part(e->d_name));
+	while (e && (is_part(e->d_name) || stk__is_system_folder(e->d_name)));
 	enum stk_status s = STK_OK;
 	if (e)
 		s = stk__fail(err, STK_INVALID, "%s: it holds other files, such as %s: name an empty folder", folder, e->d_name);

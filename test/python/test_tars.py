@@ -604,7 +604,9 @@ def test_tars_are_packed_only_into_an_empty_folder(tmp_path):
     (packed / "0.part").unlink()
     for name in ("packing.txt", "classes.txt", "shards-000000.tar"):
         (packed / f"{name}.0123456789abcdef.part").touch()
+    (packed / "lost+found").mkdir(0)  # is in the root of a new file system
     assert pack(root, packed)["samples"] == 4
+    assert sum(len(batch.image) for batch in Loader(packed / "*.tar", 4, transforms=SMALL)) == 4
 
 
 def test_names_of_packed_classes(tmp_path):
