@@ -57,7 +57,8 @@ LAYERS = {
         "test_loops test_state_data test_state_extremes "
         "test_loader_shared test_loader_state test_mix test_tables test_tars test_unindexed test_training test_augment test_transforms "
         "test_transforms_arguments test_transforms_scales "
-        "test_hub_streams test_table_columns test_table_features test_table_folders test_table_memory test_table_reads test_tables_damaged "
+        "test_hub_formats test_hub_streams test_table_columns test_table_features test_table_folders test_table_memory test_table_reads test_table_urls "
+        "test_tables_damaged "
         "test_transforms_more test_unknown_arguments test_without_packages "
         "test_transforms_geometry test_gpu_loader test_loader_parity"
     ),

@@ -500,6 +500,12 @@ def test_hugging_face(files):
         with pytest.raises(TypeError, match="the indices of a Subset are the ids of samples"):
             Loader(torch.utils.data.Subset(table, mask), 2)
     if isinstance(table, FakeTable):
+        some = {"type": "torch", "columns": ["picture", "label"]}
+        assert len(next(iter(Loader(FakeTable(table.rows, table.features, some), 2, transforms=SMALL)))._fields) == 2
+        every = FakeTable(table.rows, table.features, {**some, "output_all_columns": True})
+        assert next(iter(Loader(every, 2, transforms=SMALL)))._fields == ("image", "label", "text", "xy")
+        with pytest.raises(InvalidArgumentError, match=r"with_format\('torch', dtype='float64'\) converts values"):
+            Loader(FakeTable(table.rows, table.features, {**some, "format_kwargs": {"dtype": "float64"}}), 2)
         pytest.skip("the package datasets is not installed: a class with the same attributes stood in for it")
     part = table.select([5, 3, 3]).shuffle(seed=1)
     assert flat(Loader(part, 2, transforms=SMALL), "text") == part["text"]

@@ -448,6 +448,11 @@ def test_a_saved_folder_of_datasets(tmp_path, rng):
     assert len(found) == 30
     for i in range(10):
         assert found[f"00000000{i}.jpg"] == columns["image"][i].as_py()["bytes"] and found[f"00000000{i}.cls"] == b"%d" % i
+    for every in (False, True):
+        state = {"_data_files": names, "_format_columns": ["image"], "_output_all_columns": every}
+        (folder / "state.json").write_text(json.dumps(state))
+        pack(folder, "-o", tmp_path / f"every-{every}")
+        assert len(members(tmp_path / f"every-{every}")) == (30 if every else 10)
     (folder / "data-00001-of-00002.arrow").write_bytes(b"cut")
     assert "data-00001-of-00002.arrow: " in pack(folder, "-o", tmp_path / "more", code=1).stderr
 

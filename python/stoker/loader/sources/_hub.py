@@ -177,13 +177,21 @@ def table_of(
     source: Any, names: tuple[str, ...] | None, kinds: Mapping[str, Kind] | None, sound: str | None = None, main: str = "image"
 ) -> Any:
     """Returns a HubTable over a Dataset of `datasets`; the Dataset itself if it has its own transform, so that it is read like any map-style Dataset. Raises
-    InvalidArgumentError for formats other than python, numpy and torch. names, kinds: the user's fields. sound, main: as in _Rows."""
-    kind = (getattr(source, "format", None) or {}).get("type")
+    InvalidArgumentError for formats other than python, numpy and torch, and for formats that convert values. names, kinds: the user's fields. sound, main: as in
+    _Rows."""
+    format = getattr(source, "format", None) or {}
+    kind = format.get("type")
     if kind == "custom":
         return source
     if kind not in (None, "python", "numpy", "torch"):
         raise InvalidArgumentError(
             f"Loader: with_format({kind!r}) has no meaning here, where batches hold torch tensors: leave it out, or use with_format('torch')"
+        )
+    if format.get("format_kwargs"):
+        given = ", ".join(f"{name}={value!r}" for name, value in format["format_kwargs"].items())
+        raise InvalidArgumentError(
+            f"Loader: with_format({kind!r}, {given}) converts values, which a Loader does not: leave that out, and give the Loader transforms such as ToDtype and "
+            "its own device=, or convert the batches"
         )
     return HubTable(source, names, kinds, sound, main)
 
@@ -246,8 +254,9 @@ def _image_column(source: Any, names: tuple[str, ...] | None, kinds: Mapping[str
 
 
 def _columns(source: Any) -> list[str]:
-    """Returns the columns that with_format selects; all columns by default."""
-    shown = (getattr(source, "format", None) or {}).get("columns")
+    """Returns the columns of a row, which with_format may select; all columns by default."""
+    format = getattr(source, "format", None) or {}
+    shown = None if format.get("output_all_columns") else format.get("columns")
     return list(shown) if shown else list(source.features)
 
 

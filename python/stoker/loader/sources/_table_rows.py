@@ -146,7 +146,9 @@ def _saved(folder: str) -> Rows:
     _alike(schemas)
     schema = schemas[0][1]
     shown = state.get("_format_columns")
-    if isinstance(shown, list) and shown:  # with_format(columns=...) was in effect when the data set was saved
+    if (
+        isinstance(shown, list) and shown and not state.get("_output_all_columns")
+    ):  # with_format(columns=...) was in effect when the data set was saved
         schema = pa.schema([schema.field(n) for n in schema.names if n in shown], schema.metadata)
     return Rows([p for p in parts if p.rows], schema, features_of(schema), names, facts)
 
