@@ -31,3 +31,20 @@ def test_the_columns_of_with_format():
 def test_formats_that_convert_are_refused(more):
     with pytest.raises(InvalidArgumentError, match=rf"with_format\('torch', {next(iter(more))}=.*ToDtype"):
         Loader(table(label=[1, 2]).with_format("torch", **more), 2)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_lists_of_floats_that_float32_cannot_hold_are_refused(stream):
+    """A number that is no list is refused, too. Infinity itself is accepted."""
+    large = [[0.1, float("inf")], [1e300, 2.0]]
+    matrix = [[[0.1, -float("inf")]], [[2.0, -1e39]]]
+    features = datasets.Features({"x": datasets.List(datasets.Value("float64")), "m": datasets.Array2D((1, 2), "float64")})
+    for name, values in (("x", large), ("m", matrix)):
+        source = table(**{name: values}).cast_column(name, features[name])
+        source = source.to_iterable_dataset() if stream else source
+        loader = Loader(source, 2, on_error="skip", max_errors=1)
+        (batch,) = loader
+        assert torch.equal(getattr(batch, name), torch.tensor([values[0]], dtype=torch.float32))
+        assert "does not fit" in str(loader.pipeline.bad_samples()[0])
+        with pytest.raises(OverflowError, match=r"floats are float32, and .* does not fit"):
+            next(iter(Loader(source, 2)))

@@ -266,9 +266,9 @@ def _classes(source: Any) -> list[str]:
     return list(labels[0].names) if len(labels) == 1 and labels[0].names else []
 
 
-def _array_type(feature: Any) -> tuple[str, list[int]] | None:
-    """Returns the type and the extents of a column of lists of numbers, with -1 for extents that vary; None for other columns. The types are those of
-    with_format("torch")."""
+def _array_type(feature: Any) -> tuple[str, list[int], bool] | None:
+    """Returns three things for a column of lists of numbers, and None for other columns: the type, which is that of with_format("torch"); the extents, with -1
+    for those that vary; and whether the column has float64, and so numbers that the type cannot hold."""
     extents: list[int] = []
     while type(feature).__name__ in ("List", "LargeList", "Sequence"):
         extents.append(getattr(feature, "length", -1))
@@ -276,20 +276,26 @@ def _array_type(feature: Any) -> tuple[str, list[int]] | None:
     extents += list(getattr(feature, "shape", ()))
     dtype = str(getattr(feature, "dtype", ""))
     numeric = {"f": "float32", "i": "int64", "u": "int64", "b": "bool"}.get(dtype[:1]) if dtype.rstrip("0123456789") in _NUMBERS else None
-    return (numeric, [-1 if n is None else n for n in extents]) if extents and numeric else None
+    return (numeric, [-1 if n is None else n for n in extents], dtype == "float64") if extents and numeric else None
 
 
 _NUMBERS = ("float", "int", "uint", "bool")
 
 
-def _as_array(value: Any, dtype: str, extents: list[int]) -> Any:
+def _as_array(value: Any, dtype: str, extents: list[int], wide: bool = False) -> Any:
     """Converts a row's value to an array. Empty values get the column's type and number of dimensions. Returns nulls, and values that cannot be an array,
-    unchanged; a null among floats becomes NaN, as in `datasets`. dtype, extents: the result of _array_type for the column."""
+    unchanged; a null among floats becomes NaN, as in `datasets`. dtype, extents, wide: the result of _array_type for the column."""
     import numpy as np
 
     if value is None or (not isinstance(value, np.ndarray) and len(value) == 0):
         return value if value is None else np.zeros([0, *(max(n, 0) for n in extents[1:])], dtype)
     try:
+        if wide:
+            given = np.asarray(value, "float64")
+            with np.errstate(over="ignore"):
+                made = given.astype(dtype)
+            # The Loader refuses a list with a number that float32 cannot hold, as it refuses such a number.
+            return made if np.array_equal(np.isinf(made), np.isinf(given)) else given.tolist()
         made = np.asarray(value, None if dtype == "bool" else dtype)
     except (TypeError, ValueError, OverflowError):  # lists of different lengths, a null, or a number above int64's; the Loader reports it
         return value
