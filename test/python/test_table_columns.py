@@ -96,3 +96,17 @@ def test_permuted_tensors_are_refused(tmp_path, rng, outer):
         Loader(path, 2, fields=("grid",))
     same = write(tmp_path / "s.parquet", {"grid": tensors(values, outer, [0, 1])})
     assert np.array_equal(np.concatenate([v for b in Loader(same, 1, fields={"grid": list}) for v in b.grid]).ravel(), values.ravel())
+
+
+@pytest.mark.parametrize(
+    "values, said", [([[1.0, None], [1.0, 2.0]], "a number in its list is null"), ([[[1.0], None], [[2.0]]], "a list in it is null")]
+)
+def test_no_value_is_advised_for_nulls_in_lists(tmp_path, values, said):
+    """nulls= replaces whole rows. It changes nothing about a null in a list."""
+    path = write(tmp_path / "t.parquet", {"x": values, "y": pa.array([None, 1])})
+    for nulls in ({}, {"x": [7.0]} if isinstance(values[1][0], float) else {"x": [[7.0]]}):
+        with pytest.raises(ValueError, match=said) as e:
+            next(iter(Loader.from_parquet(path, 2, fields=("x",), nulls=nulls)))
+        assert "on_error='skip' leaves such rows out" in str(e.value) and "nulls" not in str(e.value)
+    with pytest.raises(ValueError, match=r"'y': it is null \(on_error='skip' leaves such rows out, nulls=\{'y': VALUE\}"):
+        next(iter(Loader.from_parquet(path, 2, fields=("y",))))

@@ -28,6 +28,7 @@ from stoker.loader.sources._table_columns import (
     IMAGE,
     TEXT,
     Column,
+    InnerNullError,
     NullError,
     column_of,
     decoded_bytes,
@@ -600,7 +601,11 @@ class Table:
             return " (on_error='skip' leaves such rows out, and without the column in fields=(...) they are read)"
         if not isinstance(e, NullError):
             return ""
-        fill = "" if column.kind == IMAGE else f", nulls={{'{column.name}': VALUE}} of Loader.from_parquet fills such rows in"
+        fill = (
+            ""
+            if column.kind == IMAGE or isinstance(e, InnerNullError)
+            else f", nulls={{'{column.name}': VALUE}} of Loader.from_parquet fills such rows in"
+        )
         return f" (on_error='skip' leaves such rows out{fill})"
 
     def open(self) -> None:

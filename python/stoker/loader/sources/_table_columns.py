@@ -34,6 +34,10 @@ class NullError(ValueError):
     """Raised for a null in a column for which the user gave no value to replace nulls."""
 
 
+class InnerNullError(NullError):
+    """Raised for a null in a list, which the user's value for nulls of the column does not replace."""
+
+
 def column_of(name: str, type: Any, is_image: bool) -> Column | None:
     """Returns a Column for a column of this name and type of pyarrow; None if values of the type cannot be in a batch. is_image: whether the column holds
     images if its type allows that."""
@@ -342,7 +346,7 @@ def _arrays(array: Any, dtype: str) -> Values:
                 return None
             rows = [deeper(k) for k in range(ends[row], ends[row + 1])]
             if any(r is None for r in rows):
-                raise NullError("a list in it is null")
+                raise InnerNullError("a list in it is null")
             if len({r.shape for r in rows}) > 1:
                 lengths = ", ".join(str(len(r)) for r in rows[:8])
                 raise ValueError(
@@ -358,7 +362,7 @@ def _arrays(array: Any, dtype: str) -> Values:
         if nulls is not None and nulls[row]:
             return None
         if missing is not None and missing[ends[row] : ends[row + 1]].any():
-            raise NullError("a number in its list is null")
+            raise InnerNullError("a number in its list is null")
         numbers.check(slice(ends[row], ends[row + 1]))
         return numbers.made[ends[row] : ends[row + 1]]
 
