@@ -215,6 +215,20 @@ def test_statistics_are_those_of_the_columns(tmp_path, version):
         assert stats[key]["count"].tolist() == [24]
 
 
+@pytest.mark.parametrize("without", [0, 1])
+def test_statistics_that_some_episodes_lack(tmp_path, without):
+    """A feature's statistics are those of the episodes that have some, whichever these are."""
+    data = make(tmp_path, version=2)
+    path = tmp_path / "meta" / "episodes_stats.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    del rows[without]["stats"]["action"]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    stats = Loader.from_lerobot(tmp_path, 4).stats
+    kept = data["action"][data["episode_index"].ravel() != without]
+    assert np.allclose(stats["action"]["mean"], kept.mean(0), atol=1e-6) and stats["action"]["count"].tolist() == [len(kept)]
+    assert stats["grid"]["count"].tolist() == [24]
+
+
 def test_images_in_tables(tmp_path):
     import io
 

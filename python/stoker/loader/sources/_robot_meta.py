@@ -176,7 +176,7 @@ def read_stats(root: Path) -> dict[str, dict[str, Any]]:
             return {}
         path, made = lines, {}
         every = [row["stats"] for row in read_lines(lines)]
-        for key in every[0] if every else ():
+        for key in dict.fromkeys(key for stats in every for key in stats):  # a feature may be missing in some episodes
             made[key] = _joined([s[key] for s in every if key in s])
         return made
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as e:
