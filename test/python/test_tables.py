@@ -533,6 +533,13 @@ def test_a_name_of_the_image_among_the_fields_says_how_to_write_it(tmp_path, rng
         (pa.int64(), 2**63, False),
         (pa.int64(), -100, True),
         (pa.uint8(), 300, True),
+        (pa.int64(), 2**53 + 1, True),
+        (pa.int64(), np.int64(-(2**53) - 1), True),
+        (pa.int64(), 2**63 - 1, True),
+        (pa.int64(), -(2**63), True),
+        (pa.int64(), 2**63, False),
+        (pa.int64(), "zeros", True),
+        (pa.float32(), 2**53 + 1, True),
         (pa.bool_(), -1, False),
         (pa.bool_(), 1, True),
         (pa.float32(), 1e300, False),
@@ -548,7 +555,9 @@ def test_lists_are_padded_by_the_number_that_was_given(tmp_path, type, pad, fits
             next(iter(Loader(table, 2, pad=pad)))
         return
     padded = next(iter(Loader(table, 2, pad=pad))).x
-    assert padded.numpy()[0, 1] == padded.numpy().dtype.type(pad)
+    number = 0 if pad == "zeros" else pad
+    assert padded.numpy()[0, 1] == padded.numpy().dtype.type(number)
+    assert padded.shape == (2, 2) and padded[0, 0] == 1 and padded[1].tolist() == [0, 1]
 
 
 @pytest.mark.parametrize("first", [0, 3])

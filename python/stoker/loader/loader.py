@@ -189,7 +189,7 @@ class Loader(metaclass=BriefHelp):
         source, images = _known_source(pipeline or parts.source, "train" if split is None else split, more.get("storage"), arguments)
         if isinstance(source, Table) and source.plain:
             _options.refuse_of_images(given, self._fields_of_padded)
-            arguments.of_columns(source.image, None if pads is None else pads["Image"])
+            arguments.of_columns(source.image, _pad.of_lists(pad))
             self._names, self._main, pads = arguments.names, source.image, None
         self._classes, self._class_to_idx = classes_of(source)
         batch = 1 if pipeline is not None or batch_sampler is not None else _options.batch_of(batch_size, global_batch_size, place)

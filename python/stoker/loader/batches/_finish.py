@@ -40,7 +40,14 @@ def padded(fill: float) -> Finish:
         samples = list(outputs.values[number])
         if outputs.device is not None and samples:
             samples = _upload(samples, outputs.device)
-        return pad_sequence(samples, batch_first=True, padding_value=fill) if samples else outputs.values[number]
+        if not samples:
+            return outputs.values[number]
+        if float(fill) == fill or samples[0].is_floating_point():
+            return pad_sequence(samples, batch_first=True, padding_value=fill)
+        made = samples[0].new_full((len(samples), max(map(len, samples))), fill)  # pad_sequence would round `fill` to a float
+        for row, sample in zip(made, samples, strict=True):
+            row[: len(sample)] = sample
+        return made
 
     return finish
 

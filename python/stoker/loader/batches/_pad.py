@@ -17,6 +17,12 @@ FIELDS = (SIZE, PADDING)
 _KINDS = ("Image", "Mask", "FloatMap")
 
 
+def of_lists(pad: Any) -> float | None:
+    """Returns the number that pads lists of numbers; None if batches are not padded. Whole numbers stay exact. pad: as `checked` accepts it, but no mapping."""
+    value = 0 if isinstance(pad, str) else pad
+    return value if value is None else int(value) if isinstance(value, numbers.Integral) else float(value)
+
+
 def checked(pad: Any) -> dict[str, float] | None:
     """Returns the Loader's argument `pad` as a dict from kinds of fields to the value of the padding; None if batches are not padded. Raises
     InvalidArgumentError for wrong kinds and values."""
