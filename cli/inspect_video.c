@@ -4,6 +4,7 @@
 #include "output.h"
 #include "progress.h"
 
+#include <stoker/inspect.h>
 #include <stoker/video.h>
 
 #include <inttypes.h>
@@ -15,11 +16,9 @@ enum { NAMED = 20 };
 
 bool is_video_name(const char *path)
 {
-	static const char *const endings[] = {
-		".mp4", ".mov", ".m4v", ".mkv", ".webm", ".avi", ".ts", ".m2ts", ".mpg", ".mpeg", ".flv", ".h264", ".h265", ".hevc"};
-	const char *dot = strrchr(path, '.');
-	for (size_t i = 0; dot && i < sizeof(endings) / sizeof(endings[0]); i++)
-		if (strcasecmp(dot, endings[i]) == 0)
+	const char *dot = strrchr(path, '.'), *glob;
+	for (size_t i = 0; dot && (glob = stk_video_glob(i)); i++)
+		if (strcasecmp(dot, strchr(glob, '.')) == 0)
 			return true;
 	return false;
 }

@@ -36,6 +36,9 @@ STK_API bool stk_image_named(const char *name);
  * formats that this build decodes. Returns NULL after the last one. */
 STK_API const char *stk_image_glob(size_t i);
 
+/* Returns the i-th glob that matches video files: "*.mp4" and so on. Returns NULL after the last one. */
+STK_API const char *stk_video_glob(size_t i);
+
 #ifdef __cplusplus
 }
 #endif

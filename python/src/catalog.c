@@ -93,19 +93,30 @@ PyObject *core_image_named(PyObject *module, PyObject *name)
 	return text ? PyBool_FromLong(stk_image_named(text)) : NULL;
 }
 
-PyObject *core_image_globs(PyObject *module, PyObject *unused)
+static PyObject *list_globs(const char *(*glob_of)(size_t))
 {
 	PyObject *globs = PyList_New(0);
 	const char *glob;
 
-	(void)module, (void)unused;
-	for (size_t i = 0; globs && (glob = stk_image_glob(i)); i++) {
+	for (size_t i = 0; globs && (glob = glob_of(i)); i++) {
 		PyObject *text = PyUnicode_FromString(glob);
 		if (!text || PyList_Append(globs, text))
 			Py_CLEAR(globs);
 		Py_XDECREF(text);
 	}
 	return globs;
+}
+
+PyObject *core_image_globs(PyObject *module, PyObject *unused)
+{
+	(void)module, (void)unused;
+	return list_globs(stk_image_glob);
+}
+
+PyObject *core_video_globs(PyObject *module, PyObject *unused)
+{
+	(void)module, (void)unused;
+	return list_globs(stk_video_glob);
 }
 
 PyObject *core_image_header(PyObject *module, PyObject *data)

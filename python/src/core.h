@@ -120,6 +120,7 @@ PyObject *core_machine(PyObject *module, PyObject *unused);
 PyObject *core_wrap(PyObject *module, PyObject *args);
 PyObject *core_image_named(PyObject *module, PyObject *name);
 PyObject *core_image_globs(PyObject *module, PyObject *unused);
+PyObject *core_video_globs(PyObject *module, PyObject *unused);
 PyObject *core_image_header(PyObject *module, PyObject *data);
 PyObject *core_audio_named(PyObject *module, PyObject *name); /* defined in audio.c */
 PyObject *core_explain_missing(PyObject *module, PyObject *name);

@@ -16,6 +16,7 @@ static PyMethodDef core_functions[] = {
 		"image_named(name)\n--\n\nWhether the ending of a file's name is that of an image format that this build decodes."},
 	{"image_globs", core_image_globs, METH_NOARGS,
 		"image_globs()\n--\n\nThe globs that match image files in a folder of classes, for formats that this build decodes."},
+	{"video_globs", core_video_globs, METH_NOARGS, "video_globs()\n--\n\nThe globs that match video files in a folder of classes."},
 	{"audio_named", core_audio_named, METH_O,
 		"audio_named(name)\n--\n\nWhether the ending of a file's name is that of a sound format that this build decodes."},
 	{"image_header", core_image_header, METH_O,

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "codec/codec.h"
+#include "codec/foreign.h"
 
 #include <string.h>
 
@@ -36,6 +37,11 @@ const char *stk_image_glob(size_t i)
 			return stk__image_globs[k];
 	}
 	return NULL;
+}
+
+const char *stk_video_glob(size_t i)
+{
+	return i < STK_VIDEO_GLOBS ? stk__video_globs[i] : NULL;
 }
 
 bool stk_image_named(const char *name)

@@ -199,8 +199,14 @@ bool stk__foreign_ending(const char *ending)
 	return is_one_of(ending, endings, sizeof endings / sizeof *endings);
 }
 
+const char *const stk__video_globs[STK_VIDEO_GLOBS] = {"*.mp4", "*.mov", "*.m4v", "*.mkv", "*.webm", "*.avi", "*.ts", "*.m2ts", "*.mpg",
+	"*.mpeg", "*.flv", "*.h264", "*.h265", "*.hevc", "*.mts", "*.m2t", "*.3gp", "*.3g2", "*.ogv", "*.vob", "*.m1v", "*.m2v", "*.mpe",
+	"*.mj2", "*.ivf", "*.obu", "*.qt"};
+
 bool stk__video_ending(const char *ending)
 {
-	static const char *const endings[] = {"mp4", "mov", "m4v", "mkv", "webm", "avi", "ts", "m2ts", "mpg", "mpeg", "flv"};
-	return is_one_of(ending, endings, sizeof endings / sizeof *endings);
+	for (size_t i = 0; i < STK_VIDEO_GLOBS; i++)
+		if (strcasecmp(ending, stk__video_globs[i] + 2) == 0)
+			return true;
+	return false;
 }

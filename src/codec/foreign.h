@@ -20,7 +20,10 @@ bool stk__foreign_find(const uint8_t *data, size_t size, struct stk_foreign *fou
 /* Returns whether a file name's ending ("jp2", in any case) belongs to a picture format that Stoker recognises but does not decode. */
 bool stk__foreign_ending(const char *ending);
 
-/* Returns whether a file name's ending ("mp4", in any case) is common for videos. */
+/* Patterns of names of video files in class folders, such as "*.mp4": the endings of the containers that src/media reads. */
+enum { STK_VIDEO_GLOBS = 27 };
+extern const char *const stk__video_globs[STK_VIDEO_GLOBS];
+/* Returns whether a file name's ending ("mp4", in any case) is one of these. */
 bool stk__video_ending(const char *ending);
 
 #endif

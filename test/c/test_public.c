@@ -588,6 +588,8 @@ static void test_images(void **state)
 	VALUE(stk_image_dtype(NULL), STK_NO_DTYPE);
 	assert_string_equal(stk_image_glob(0), "*.jpg");
 	VALUE(stk_image_glob(SIZE_MAX), NULL);
+	assert_string_equal(stk_video_glob(0), "*.mp4");
+	VALUE(stk_video_glob(SIZE_MAX), NULL);
 }
 
 static void test_watch(void **state)

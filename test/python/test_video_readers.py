@@ -111,6 +111,18 @@ def test_float_frames_are_the_scaled_bytes(pair):
     assert np.array_equal(plain, whole.astype(np.float32)) and np.array_equal(unit, whole.astype(np.float32) * np.float32(1 / 255))
 
 
+def test_files_of_every_ending_of_videos(clips, tmp_path):
+    endings = [glob.removeprefix("*") for glob in stoker._core.video_globs()]
+    assert {".mts", ".m2t", ".3gp", ".3g2", ".ogv", ".vob", ".m2v", ".mpe", ".mj2", ".ivf", ".obu"} < set(endings)
+    (tmp_path / "a").mkdir()
+    for ending in endings:
+        (tmp_path / "a" / f"video{ending}").symlink_to(clips("h264_small.mp4"))
+    (tmp_path / "a" / "text.txt").write_text("no video")
+    assert len(samples(fn.readers.video, file_root=str(tmp_path), sequence_length=25)) == len(endings)
+    fields = {"video": stoker.Video(frames=2), "label": None}
+    assert sum(len(batch.label) for batch in stoker.Loader(tmp_path, 9, fields=fields)) == len(endings)
+
+
 def test_folders_and_lists(clips, pair, tmp_path):
     for k, name in enumerate(["b", "a"]):
         (tmp_path / name).mkdir()

@@ -19,7 +19,8 @@ struct readers_video_experimental {
 
 static const struct stk_arg_def readers_video_experimental_args[] = {
 	STK_ARG(struct readers_video_experimental, file_root, STK_ARG_STRING, "\"\"", STK_FREE, 0,
-		"Folder with one folder of videos for each class, whose sorted order gives the labels (s3://BUCKET/PREFIX too)."),
+		"Folder with one folder of videos for each class, whose sorted order gives the labels (s3://BUCKET/PREFIX too). "
+		"Files whose endings are not those of videos are left out; DALI reads all files."),
 	STK_ARG(struct readers_video_experimental, file_list, STK_ARG_STRING, "\"\"", STK_FREE, 0,
 		"Text file with \"file label [start [end]]\" a line: clips are cut from that range of the video."),
 	STK_ARG(struct readers_video_experimental, filenames, STK_ARG_STRINGS, NULL, STK_FREE, STK_SCALAR_OK,

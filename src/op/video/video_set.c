@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "op/video/video_set.h"
 
+#include "codec/foreign.h"
 #include "format/archive_file.h"
 #include "format/list.h"
 #include "format/video_kept.h"
@@ -20,9 +21,6 @@ static enum stk_status no_memory(struct stk_error *err)
 {
 	return stk__fail(err, STK_NO_MEMORY, "out of memory for a list of videos");
 }
-
-static const char *const endings[] = {
-	"*.mp4", "*.mov", "*.m4v", "*.mkv", "*.webm", "*.avi", "*.ts", "*.m2ts", "*.mpg", "*.mpeg", "*.flv", "*.h264", "*.h265", "*.hevc"};
 
 /* ---- files and their ranges ---- */
 
@@ -60,8 +58,8 @@ static enum stk_status list_files(struct stk_video_set *s, const struct stk_vide
 		o.labels = f->labels.count > 0 ? f->labels.v : NULL;
 	} else {
 		o.file_root = f->root;
-		o.file_filters = endings;
-		o.filter_count = sizeof endings / sizeof *endings;
+		o.file_filters = stk__video_globs;
+		o.filter_count = STK_VIDEO_GLOBS;
 	}
 	return stk__file_list_create(&o, &s->files, err);
 }

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from stoker import _numbers, fn
+from stoker import _core, _numbers, fn
 from stoker._signatures import suggests
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError
@@ -22,7 +22,7 @@ from stoker.loader.sources._tars import TarSource, tars_of
 if TYPE_CHECKING:
     from stoker.loader._spec import Spec
 
-VIDEO_ENDINGS = ("mp4", "mov", "m4v", "mkv", "webm", "avi", "ts", "m2ts", "mpg", "mpeg", "flv")
+VIDEO_ENDINGS = tuple(glob.removeprefix("*.") for glob in _core.video_globs())
 POSITIONS = ("random", "center", "first")
 
 
