@@ -43,10 +43,15 @@ def _folder_of_all(names: Sequence[str]) -> int:
     return first.rfind("/", 0, same) + 1
 
 
+def without_query(name: str) -> str:
+    """Returns a file's name, that of http without its query. In other names, a question mark is part of the name."""
+    return name.partition("?")[0] if name[:8].lower().startswith(("http://", "https://")) else name
+
+
 def without_queries(names: Sequence[str]) -> list[str]:
-    """Returns the names of files, those of http without their queries, because a URL that was signed again names the same object. If that makes different names
-    equal, as those of a server that finds its objects by the query, all names stay as they are."""
-    short = [name.partition("?")[0] if name[:8].lower().startswith(("http://", "https://")) else name for name in names]
+    """Returns the names of files without their queries, because a URL that was signed again names the same object. If that makes different names equal, as
+    those of a server that finds its objects by the query, all names stay as they are."""
+    short = list(map(without_query, names))
     return short if len(set(short)) == len(set(names)) else list(names)
 
 

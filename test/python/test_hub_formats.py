@@ -35,7 +35,7 @@ def test_formats_that_convert_are_refused(more):
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_lists_of_floats_that_float32_cannot_hold_are_refused(stream):
-    """A number that is no list is refused, too. Infinity itself is accepted."""
+    """A single number of this size is refused as well. Infinity itself is accepted."""
     large = [[0.1, float("inf")], [1e300, 2.0]]
     matrix = [[[0.1, -float("inf")]], [[2.0, -1e39]]]
     features = datasets.Features({"x": datasets.List(datasets.Value("float64")), "m": datasets.Array2D((1, 2), "float64")})

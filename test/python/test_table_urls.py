@@ -5,13 +5,15 @@ import itertools
 import json
 import re
 import traceback
+from types import SimpleNamespace
 
 import pytest
 from stoker import Loader
 from stoker._same_data import without_queries
 from stoker.errors import StateError
 from stoker.loader.sources import _table_pack
-from stoker.loader.sources._table import Table
+from stoker.loader.sources._table import Table, partitions_of
+from stoker.loader.sources._table_files import shown_name
 from tables import pa, served, write
 
 SECRET = "sEcReT"
@@ -90,6 +92,16 @@ def test_queries_that_tell_objects_apart_stay_in_digests():
     names = ["http://h/get?id=1", "http://h/get?id=2", "s3://b/a?1"]
     assert without_queries(names) == names
     assert without_queries(["HTTP://h/a?1", "HTTP://h/a?1", "az://h/b?2", "/c?3"]) == ["HTTP://h/a", "HTTP://h/a", "az://h/b?2", "/c?3"]
+
+
+@pytest.mark.parametrize("scheme", ["s3", "az", "http"])
+def test_question_marks_in_keys_are_no_queries(scheme):
+    """Only in names of http does a query end the path. In other stores, folders after a question mark are partitions."""
+    names = [f"{scheme}://b/which?/y={y}/a.parquet" for y in (1, 2)]
+    files = [SimpleNamespace(name=name, schema=SimpleNamespace(names=["x"])) for name in names]
+    assert partitions_of(files) == ({} if scheme == "http" else {"y": dict(zip(names, (1, 2), strict=True))})
+    assert shown_name(names[0]) == (names[0] if scheme == "s3" else f"{scheme}://b/which")
+    assert shown_name(f"{scheme}://me:{SECRET}@b/a.parquet") == f"{scheme}://b/a.parquet"
 
 
 def test_packing_goes_on_with_urls_that_were_signed_again(url, tmp_path, capfd):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from stoker import _numbers
 from stoker._arrays import bytes_of
-from stoker._same_data import without_queries
+from stoker._same_data import without_queries, without_query
 from stoker._storage import Storage, common
 from stoker._where import notice
 from stoker.errors import CorruptError, InvalidArgumentError, LimitError, StateError
@@ -108,9 +108,6 @@ class Table:
         if not self.files:
             raise InvalidArgumentError(f"Loader: {patterns[0]}: the table has no rows")
         self.partitions = partitions_of(self.files)
-        self._written: list[tuple[str, dict[str, Any]]] | None = (
-            None  # the distinct features in the files, each with the first file that has them
-        )
         self._settle_columns(names, kinds or {}, image)
         self.nulls = self._fills(nulls or {})
         self.groups = [(f, g) for f in self.files for g in range(f.footer.num_row_groups) if f.footer.row_group(g).num_rows]
@@ -204,6 +201,8 @@ class Table:
         """Finds the modes of Pillow to which `datasets` converts masks. Raises InvalidArgumentError for an image that `datasets` converts to another mode than
         RGB, and for a mask with several modes."""
         self.modes: dict[str, str] = {}
+        if not any(b'"mode"' in _written(f) for f in self.files):
+            return
         for column in self.columns:
             kind = kinds.get(column.name, Kind()).name
             found = [(name, f.get("mode")) for name, f in self.features_in_files(column.name) if f.get("_type") == "Image"]
@@ -222,15 +221,13 @@ class Table:
 
     def features_in_files(self, column: str) -> list[tuple[str, dict[str, Any]]]:
         """Returns the features of a column that `datasets` wrote, each with the name of the first file that has them; {} for files without features."""
-        if self._written is None:
-            first = {(f.schema.metadata or {}).get(b"huggingface"): f for f in reversed(self.files)}
-            self._written = [(f.shown, features_of(f.schema)) for f in reversed(first.values())]
-        return [(name, features.get(column, {})) for name, features in self._written]
+        first = {_written(f): f for f in reversed(self.files)}
+        return [(f.shown, features_of(f.schema).get(column, {})) for f in reversed(first.values())]
 
     def _check_folders(self) -> None:
         """Raises InvalidArgumentError if a column in a file has other values than the name of the file's folder says. Only the statistics in the footers are
         compared. A value that all folders share is not compared, because it may come from an unrelated folder above the table."""
-        parts = [partition_of(f.shown) for f in self.files]
+        parts = [partition_of(without_query(f.name)) for f in self.files]
         for column in self.columns:
             texts = [p.get(column.name) for p in parts]
             if column.name in self.partitions or None in texts or len(set(texts)) == 1:
@@ -632,6 +629,11 @@ class Table:
         return first if len(self.files) == 1 else f"{first} and {len(self.files) - 1} more"
 
 
+def _written(file: TableFile) -> bytes:
+    """Returns the JSON text that `datasets` wrote into the file's schema; b"" without one."""
+    return (file.schema.metadata or {}).get(b"huggingface", b"")
+
+
 def _lacking(file: TableFile, column: str, other: TableFile) -> str:
     return f"{file.shown}: it has no column '{column}', which {other.shown} has: write the file again with it, or leave it out of fields"
 
@@ -649,7 +651,7 @@ def partitions_of(files: Sequence[TableFile]) -> dict[str, dict[str, Any]]:
     """Returns the columns that folder names define: a dict from columns to dicts from files to values. The values of a column are whole numbers if all texts
     can be read as such (zeros in front are allowed, as in pyarrow), else strings. Hive's null becomes None. Leaves out columns that some files' names lack, or
     that one of the files has itself."""
-    parts = [partition_of(f.shown) for f in files]
+    parts = [partition_of(without_query(f.name)) for f in files]
     found: dict[str, dict[str, Any]] = {}
     for key in parts[0]:
         if any(key in f.schema.names for f in files) or not all(key in s for s in parts):

@@ -50,7 +50,9 @@ def is_remote(name: str) -> bool:
 
 def shown_name(name: str) -> str:
     """Returns a file's name for messages: that of a remote file has neither the query of its URL nor credentials, since both may be secrets."""
-    return safe_text(name.partition("?")[0]) if is_remote(name) else name
+    if not is_remote(name):
+        return name
+    return safe_text(name if name.lower().startswith(("s3://", "gs://")) else name.partition("?")[0])  # keys of S3 may have a question mark
 
 
 @dataclass
