@@ -141,7 +141,8 @@ static struct stk_bytes bytes_of(const struct stk_read *read, const struct stk_r
 	struct stk_bytes b = {.data = io->data ? io->data + part->begin : part->pinned,
 		.size = io->size,
 		.offset = io->offset + (int64_t)part->begin,
-		.object = io->got.size};
+		.object = io->got.size,
+		.tag = io->got.tag};
 	if (part->length >= 0)
 		b.size = (size_t)part->length;
 	else if (!b.offset)

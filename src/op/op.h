@@ -90,6 +90,7 @@ struct stk_bytes {
 	const uint8_t *data;
 	size_t size;
 	int64_t offset, object; /* for a part of a sample: its offset in its object, and the object's size in bytes; both 0 if not known */
+	uint64_t tag;           /* stk__etag_hash of the object's version; 0: not known */
 };
 
 /* The result of gather for all samples of a batch. Its memory belongs to the batch in flight, and later batches reuse it. */

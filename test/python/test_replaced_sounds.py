@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import http.server
 import re
+import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +15,11 @@ import stoker
 from sound_files import wav
 from stoker import Audio, Loader
 from stoker.errors import ReadError
-from support import NO_AWS
+from support import NO_AWS, SEED
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
+
+import audio as bench  # noqa: E402
 
 RATE, FRAMES = 16000, 16000 * 30
 DATES = ("Wed, 21 Oct 2015 07:28:00 GMT", "Thu, 22 Oct 2015 09:28:00 GMT")
@@ -135,3 +141,28 @@ def test_an_object_that_is_replaced_again_and_again_is_a_bad_sample(fields, on_e
         assert len(made) == 1 and (made[0] == 0.25).all()
         assert [type(e) for e in bad] == [ReadError, ReadError] and re.search(said, str(bad[0]))
         assert len([n for n, _ in server.log if n == "a.wav"]) >= 8  # four times the header and the window
+
+
+@VERSIONS
+@pytest.mark.parametrize("same_size", [True, False], ids=["same size", "longer"])
+def test_bytes_that_are_read_later_are_of_the_same_version(fields, same_size):
+    """The window of a FLAC file whose first half is silent is far from where the file's size and length suggest, so that its bytes are read after the ones
+    that were fetched. A version that has come meanwhile is refused."""
+    noise = np.random.default_rng(SEED).integers(-9000, 9000, FRAMES).astype("<i2")
+    flac = bench.flac_file(np.concatenate([np.zeros(FRAMES, "<i2"), noise]))
+    newer = flac if same_size else bench.flac_file(np.concatenate([np.zeros(FRAMES, "<i2"), noise, noise[:8192]]))
+    begun = []  # not empty after the first request of the bytes that were not fetched, which asks for one byte
+
+    def version(_name, asked):
+        begun.extend([asked] * (asked == "bytes=0-0"))
+        return int(bool(begun) and changes)
+
+    for changes in (False, True):
+        begun.clear()
+        with Server({"a.flac": (flac, newer)}, version, fields) as server:
+            if changes:
+                with pytest.raises(ReadError, match=r"a\.flac: it changed while it was read"):
+                    read(server, ["a.flac"], "center")
+            else:
+                made, bad = read(server, ["a.flac"], "center")
+                assert len(made) == 1 and not bad and begun

@@ -2,8 +2,10 @@
 #include "op/audio/sound_fetch.h"
 
 #include "base/cancel.h"
+#include "base/error.h"
 #include "format/archive_file.h"
 #include "format/media_source.h"
+#include "io/version.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -107,21 +109,34 @@ static bool is_cancelled(void *cancel)
 	return stk__cancelled(cancel);
 }
 
-/* Reads n bytes, which were not fetched, from offset `at` of the object, and sets *out to them. They are valid until the next call. */
-static enum stk_status read_piece(struct stk_sound_parts *p, uint64_t at, size_t n, const uint8_t **out, struct stk_error *err)
+/* Opens the object to read bytes that were not fetched. Fails if it is another version by now, whose bytes would not fit those that were fetched. */
+static enum stk_status open_source(struct stk_sound_parts *p, struct stk_error *err)
 {
 	const struct stk_access access = {.storage = p->call->tools->storage,
 		.interrupted = is_cancelled,
 		.user = (void *)(uintptr_t)p->call->tools->cancel,
 		.known = true};
+	enum stk_status s = stk__media_source_open(p->path, &access, &p->source, err);
+	if (s)
+		return s;
+	const struct stk_media_version *now = stk__media_source_version(p->source);
+	const uint64_t tag = now->known ? stk__etag_hash(now->version) : 0;
+	if (now->size != p->all->object || (tag && p->all->tag && tag != p->all->tag)) {
+		stk__sound_parts_end(p);
+		return stk__fail(err, STK_IO, "%.*s: it changed while it was read", stk__uri_shown(p->path), p->path);
+	}
+	stk__media_source_read_least(p->source, PIECE);
+	return STK_OK;
+}
+
+/* Reads n bytes, which were not fetched, from offset `at` of the object, and sets *out to them. They are valid until the next call. */
+static enum stk_status read_piece(struct stk_sound_parts *p, uint64_t at, size_t n, const uint8_t **out, struct stk_error *err)
+{
 	enum stk_status s = STK_OK;
 	if (!p->piece && !(p->piece = stk__arena_take(p->call->tools->arena, STK_SOUND_READ + 64)))
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a piece of a sound");
-	if (!p->source) {
-		if ((s = stk__media_source_open(p->path, &access, &p->source, err)))
-			return s;
-		stk__media_source_read_least(p->source, PIECE);
-	}
+	if (!p->source && (s = open_source(p, err)))
+		return s;
 	const struct stk_media_input *in = stk__media_source_input(p->source);
 	*out = p->piece;
 	return stk__media_read(in, (int64_t)at, p->piece, n, err);
@@ -137,7 +152,7 @@ static enum stk_status read_part(void *user, uint64_t at, size_t n, const uint8_
 struct stk_sound_bytes stk__sound_parts_begin(struct stk_sound_parts *p, const struct stk_call *call)
 {
 	const struct stk_bytes *bytes = call->bytes, *all = &bytes[bytes[STK_SOUND_WHOLE].size ? STK_SOUND_WHOLE : STK_SOUND_HEAD];
-	*p = (struct stk_sound_parts){.bytes = bytes, .call = call};
+	*p = (struct stk_sound_parts){.bytes = bytes, .all = all, .call = call};
 	if (all->size == (size_t)all->object)
 		return stk__sound_memory(all->data, all->size);
 	call->def->reader->uri(call->shared, call->place.sample, p->path, sizeof p->path);

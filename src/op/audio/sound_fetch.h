@@ -30,7 +30,7 @@ bool stk__sound_more(struct stk_sound_objects *objects, const struct stk_sound_w
 /* Access to the bytes of a sample. Bytes that were not fetched are read when they are needed, which is rare: the window of a FLAC file may not be at the offset
  * that its size and length suggest. */
 struct stk_sound_parts {
-	const struct stk_bytes *bytes;
+	const struct stk_bytes *bytes, *all; /* all: the part whose object the others belong to */
 	const struct stk_call *call;
 	char path[4096];
 	struct stk_media_source *source; /* opened for the first part that was not fetched */
