@@ -599,7 +599,7 @@ class Loader(metaclass=BriefHelp):
             return {"stoker_loader": _STATE, **self._run.state(), **({"listed": True} if self._listed else {})}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continues from a saved state of the same data, with any number of ranks if the Loader divides the samples among them."""
+        """Continues from a state; ranks may differ if Loader divides the samples."""
         if not isinstance(state, dict) or not is_whole(state.get("stoker_loader")) or state["stoker_loader"] != _STATE:
             raise _foreign_state.refused(state, "a Loader", _STATE)
         with self._one_thread:
