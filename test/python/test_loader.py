@@ -270,6 +270,13 @@ def test_cifar(tmp_path, rng):
         batches = [(b[0].clone(), b[1]) for b in Loader(folder, batch_size=500, dtype=torch.uint8, split="test")]
         np.testing.assert_array_equal(torch.cat([b[0] for b in batches]).numpy(), pixels)
         np.testing.assert_array_equal(torch.cat([b[1] for b in batches]).numpy(), labels)
+    names = tmp_path / "cifar-10-batches-bin" / "batches.meta.txt"
+    assert Loader(tmp_path, 500).classes == []
+    names.write_text("".join(f"n{k}\n" for k in range(10)) + "\n")
+    for split in ("train", "test"):
+        assert Loader(tmp_path, 500, split=split).classes == [f"n{k}" for k in range(10)]
+    names.write_text("n0\nn1\n")
+    assert Loader(tmp_path, 500).classes == []
     train = Loader(
         tmp_path,
         batch_size=32,

@@ -88,6 +88,31 @@ def test_cifar_pickles(tmp_path, rng, fine):
     assert not (tmp_path / "owned").exists()
 
 
+def test_cifar_has_the_names_of_its_classes(tmp_path, rng):
+    names = [f"n{k}" for k in range(10)]
+    folder, _, _ = cifar_pickles(tmp_path, rng)
+    assert Loader(folder, 4).classes == [], "one name, and labels up to 9"
+    (folder / "batches.meta").write_bytes(pickle.dumps({"label_names": names, "num_vis": 3072}, protocol=2))
+    for where in (tmp_path, folder):
+        loader = Loader(where, 4)
+        assert loader.classes == names == loader.dataset.classes and loader.class_to_idx["n3"] == 3
+    for content in (b"no pickle", pickle.dumps([1]), pickle.dumps({"label_names": "0123456789"}), pickle.dumps({"label_names": [1] * 10})):
+        (folder / "batches.meta").write_bytes(content)
+        assert Loader(folder, 4).classes == []
+
+    class Evil:
+        def __reduce__(self):
+            return os.system, (f"touch {tmp_path}/owned",)
+
+    (folder / "batches.meta").write_bytes(pickle.dumps({"label_names": Evil()}))
+    assert Loader(folder, 4).classes == [] and not (tmp_path / "owned").exists()
+    (folder / "batches.meta").unlink()
+    assert Loader(folder, 4).classes == []
+    folder, _, _ = cifar_pickles(tmp_path / "fine", rng, fine=True)
+    (folder / "meta").write_bytes(pickle.dumps({"fine_label_names": names, "coarse_label_names": ["x"]}))
+    assert Loader(folder, 4).classes == names
+
+
 def rewrite(path, protocol=2, **entries):
     path.write_bytes(pickle.dumps(pickle.loads(path.read_bytes()) | entries, protocol=protocol))
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable
 from typing import Any
 
 from stoker._same_data import digest_of_targets
@@ -12,6 +13,7 @@ from stoker.loader._spec import DatasetArguments, Spec
 from stoker.loader.sources._arrays import Arrays
 from stoker.loader.sources._dataset import DatasetSource
 from stoker.loader.sources._samples import column
+from stoker.pipeline import Pipeline
 
 
 class ArraySource(DatasetSource):
@@ -41,6 +43,9 @@ class ArraySource(DatasetSource):
             raise StopIteration
         parts = self.arrays.take(ids)[: 1 + self.targets]
         return tuple(part if hasattr(part, "dtype") else column(part, k) for k, part in enumerate(parts))
+
+    def class_names(self, ready: Callable[[], Pipeline]) -> list[str]:
+        return list(self.arrays.classes) or super().class_names(ready)
 
     def __repr__(self) -> str:
         return f"{self.name} of {self.size}"

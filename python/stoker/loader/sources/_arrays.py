@@ -29,6 +29,7 @@ class Arrays:
     targets: Any  # an array or a list of N elements, or None
     transform: Any = None  # the data set's own transform, or None
     layout: str = "HWC"  # the order of the dimensions after N: "HWC" or "CHW"
+    classes: Sequence[str] = ()  # the names of the classes, if the files have them
 
     @classmethod
     def of(cls, images: Any, targets: Any, transform: Any = None, layout: str | None = None) -> Arrays:
@@ -188,7 +189,23 @@ def _of_cifar(paths: Sequence[Path]) -> Arrays:
             raise InvalidArgumentError(f"{path}: no pickle of CIFAR: it holds {len(data)} images and {held}")
         images.append(data.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
         labels += own
-    return Arrays.of(np.ascontiguousarray(np.concatenate(images)), labels, layout="HWC")
+    arrays = Arrays.of(np.ascontiguousarray(np.concatenate(images)), labels, layout="HWC")
+    arrays.classes = _names_of_cifar(paths[0].parent, max(labels))
+    return arrays
+
+
+def _names_of_cifar(folder: Path, last: int) -> Sequence[str]:
+    """Returns the names of the classes from the pickle of names next to CIFAR's images; () if there is none, it is damaged, or it has no name for the label
+    `last`."""
+    for file, entry in (("batches.meta", "label_names"), ("meta", "fine_label_names")):
+        try:
+            loaded = _load_pickle(folder / file)
+        except (OSError, InvalidArgumentError):
+            continue
+        names = loaded.get(entry) if isinstance(loaded, dict) else None
+        if isinstance(names, (list, tuple)) and len(names) > last and all(isinstance(name, str) for name in names):
+            return tuple(names)
+    return ()
 
 
 def _cifar_files(folder: Path, split: str) -> list[Path]:

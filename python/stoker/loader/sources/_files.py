@@ -213,6 +213,13 @@ class _FilesByIndexSource(DatasetSource):
         return _same_data.digest_of_pairs(self.dataset.paths, [value for column in columns for value in _same_data.some_of(column)])
 
 
+# For each split and data set, CIFAR-10 and CIFAR-100: the first file of images, the file with the names of the classes, and their number.
+_FIRST_AND_NAMES = {
+    "train": (("data_batch_1.bin", "batches.meta.txt", 10), ("train.bin", "fine_label_names.txt", 100)),
+    "test": (("test_batch.bin", "batches.meta.txt", 10), ("test.bin", "fine_label_names.txt", 100)),
+}
+
+
 class CifarSource(Source):
     """Reads CIFAR-10 or CIFAR-100 in the binary version."""
 
@@ -224,15 +231,31 @@ class CifarSource(Source):
         first, *others = spec.finished(Image(spec.upload(image), (32, 32)))
         return [first, spec.label(label), *others]
 
+    def class_names(self, ready: Callable[[], Pipeline]) -> list[str]:
+        """Returns the lines of the text of names that lies next to the binary files; [] without one, or with another number of names."""
+        for folder in _places_of_cifar(Path(self.root)):
+            for first, text, count in _FIRST_AND_NAMES[self.split]:
+                if os.path.isfile(folder / first):
+                    try:
+                        names = _files.read_text(folder / text).split()
+                    except (OSError, ValueError):
+                        return []
+                    return names if len(names) == count else []
+        return []
+
     def __repr__(self) -> str:
         return f"{self.root} ({self.split})"
+
+
+def _places_of_cifar(folder: Path) -> list[Path]:
+    """Returns the folders in which CIFAR's binary files may lie: the folder, and the subfolders that CIFAR's archives create."""
+    return [folder, folder / "cifar-10-batches-bin", folder / "cifar-100-binary"]
 
 
 def is_cifar(folder: Path) -> bool:
     """Returns whether a folder, or a subfolder that CIFAR's archive creates, contains CIFAR's binary files."""
     names = ("data_batch_1.bin", "test_batch.bin", "train.bin", "test.bin")
-    places = [folder, folder / "cifar-10-batches-bin", folder / "cifar-100-binary"]
-    return any(os.path.isfile(p / n) for p in places for n in names)
+    return any(os.path.isfile(p / n) for p in _places_of_cifar(folder) for n in names)
 
 
 def from_folder(folder: str, split: str) -> Source:
