@@ -151,7 +151,10 @@ class Storage:
         return self.core().counters()
 
     def __repr__(self) -> str:
-        settings = ", ".join(f"{name}={value!r}" for name, value in self._given.items() if value not in (None, False, 0))
+        given = {name: value for name, value in self._given.items() if value not in (None, False, 0)}
+        if given.get("retries") == -1:  # the library's number for no retries; its 0 means the default
+            given["retries"] = 0
+        settings = ", ".join(f"{name}={value!r}" for name, value in given.items())
         return safe_text(f"Storage({settings})")
 
     def __getstate__(self) -> dict[str, Any]:

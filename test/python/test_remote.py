@@ -136,6 +136,7 @@ def test_no_secret_is_printed(store, tmp_path):
 def test_plain_settings_are_pickled(store):
     again = pickle.loads(pickle.dumps(Storage(endpoint=store.url, anonymous=True, retries=0)))
     assert repr(again) == repr(Storage(endpoint=store.url, anonymous=True, retries=0)) and again.core() is not None
+    assert "retries=0" in repr(again) and "retries" not in repr(Storage()) and "retries=7" in repr(Storage(retries=7))
 
 
 # ---- TLS ----
