@@ -32,7 +32,8 @@ class Drawing:
         self._text = text
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the drawing as an SVG file."""
+        """Writes the drawing as an SVG file. Raises InvalidArgumentError for a name with the ending of another format."""
+        _files.refuse_ending(path, "a drawing", ".svg")
         _files.write(path, self.svg)
 
     def _repr_svg_(self) -> str:

@@ -13,7 +13,7 @@ import re
 import stat
 from typing import Any, BinaryIO
 
-from stoker.errors import CorruptError, safe_text
+from stoker.errors import CorruptError, InvalidArgumentError, safe_text
 
 _URI = r"[A-Za-z][A-Za-z0-9+.-]*://"
 UNSIZED_MOST = 16 << 20  # the most bytes that are read from a file that reports a size of 0, because some files in /proc never end
@@ -109,6 +109,18 @@ def read_text(path: str | bytes | os.PathLike[str]) -> str:
     return read_bytes(path).decode()
 
 
+_OF_PICTURES = frozenset((".bmp", ".gif", ".jpeg", ".jpg", ".pdf", ".png", ".svg", ".tif", ".tiff", ".webp"))
+
+
+def refuse_ending(path: str | os.PathLike[str], what: str, own: str) -> None:
+    """Raises InvalidArgumentError if the path ends like a picture of another format than that of `own`, the ending of the format that is written."""
+    ending = os.path.splitext(os.fsdecode(path))[1].lower()
+    if ending != own and ending in _OF_PICTURES:
+        raise InvalidArgumentError(
+            f"{os.fsdecode(path)}: {what} is written in the format {own[1:].upper()}: give a name that ends in {own}"
+        )
+
+
 def write(path: str | os.PathLike[str], data: bytes | str) -> None:
     name, whole = local_path(path), data.encode() if isinstance(data, str) else data
     try:
@@ -124,7 +136,10 @@ def write(path: str | os.PathLike[str], data: bytes | str) -> None:
     if present is not None and not stat.S_ISLNK(present.st_mode):
         _refuse_others(present.st_mode, name)
     part = f"{name}.{os.urandom(8).hex()}.part"
-    fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    try:
+        fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    except OSError as e:  # names the user's file, and not the temporary one
+        raise OSError(e.errno, e.strerror, name) from None
     try:
         with open(fd, "wb") as f:
             if present is not None and stat.S_ISREG(present.st_mode) and present.st_uid == os.geteuid():

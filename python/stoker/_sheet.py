@@ -30,7 +30,8 @@ class Sheet:
         self._text = text
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the sheet to a PNG file."""
+        """Writes the sheet to a PNG file. Raises InvalidArgumentError for a name with the ending of another format."""
+        _files.refuse_ending(path, "a sheet", ".png")
         _files.write(path, self._repr_png_())
 
     def _repr_png_(self) -> bytes:

@@ -48,6 +48,13 @@ def test_every_form_of_a_batch_gives_its_pixels(form):
 def test_the_picture_is_a_png_that_others_read(tmp_path):
     sheet = stoker.view(pictures(4, 9, 13, 3))
     sheet.save(tmp_path / "sheet.png")
+    for name in ("sheet.jpg", "sheet.SVG"):
+        with pytest.raises(InvalidArgumentError, match=r"a sheet is written in the format PNG: give a name that ends in \.png"):
+            sheet.save(tmp_path / name)
+    with pytest.raises(FileNotFoundError) as caught:
+        sheet.save(tmp_path / "none" / "sheet.png")
+    assert caught.value.filename == str(tmp_path / "none" / "sheet.png") and "part" not in str(caught.value).replace(str(tmp_path), "")
+    assert [p.name for p in tmp_path.iterdir()] == ["sheet.png"]
     assert np.array_equal(np.asarray(Image.open(tmp_path / "sheet.png")), sheet.pixels)
     assert np.array_equal(np.asarray(Image.open(io.BytesIO(sheet._repr_png_()))), sheet.pixels)
 
