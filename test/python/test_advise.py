@@ -345,6 +345,7 @@ class Theirs(Ours):
         (Ours(), {"usage": usage(crowded=0.95)}, "cores", "other programs of this machine used"),
         (Theirs(), {"own_cpu": 4.5}, "copy", "taking batches over"),
         (subject.Subject(None), {"own_cpu": 4.5}, "loop", "works ahead"),
+        (Ours(), {"own_cpu": 4.5}, "loop", "collate_fn, batch_transforms"),
         (Ours(gpu=True), {}, "gpu", "shares with the step"),
         (Ours(gpu=True), {"counters": {"copy_ns": 9e9}}, "copy", "90%"),
         (Ours(gpu=True), {"counters": {"gpu_ns": 9e9}}, "gpu", "90%"),

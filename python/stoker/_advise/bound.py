@@ -58,6 +58,12 @@ def find(subject: Subject, f: Facts) -> Bound:
 def _own_thread(subject: Subject) -> Bound:
     if subject.kind == "DataLoader" and subject.workers():
         return Bound("copy", "the copy: the loop's thread is busy taking batches over from the workers (unpickling, pinning, moving)")
+    if subject.kind == "Stoker":
+        return Bound(
+            "loop",
+            "the loop's own thread, on which the loader ends its batches: collate_fn, batch_transforms and the Python of an IterableDataset run there; make "
+            "them cheaper",
+        )
     cure = ": num_workers=0 makes batches between the steps" if subject.kind == "DataLoader" else ""
     return Bound(
         "loop", f"the loop's own thread, in which the loader works{cure}; one that works ahead, in threads or processes, would help"
