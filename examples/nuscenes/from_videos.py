@@ -13,6 +13,8 @@ from stoker.structured.inputs import SamplerInputIterable, SequenceSampler
 from stoker.structured.pipeline import DALIStructuredOutputIterator, PipelineDefinition
 from stoker.structured.processing_steps import ImageDecoder, ImageMeanStdDevNormalizer
 
+if not 3 <= len(sys.argv) <= 4 or sys.argv[1].startswith("-"):
+    sys.exit("usage: from_videos.py NUSCENES VIDEOS [TABLES]")
 root, videos, tables = sys.argv[1], sys.argv[2], (sys.argv[3:] or ["v1.0-mini"])[0]
 subprocess.run(["stoker", "pack-video", root, "-o", videos, "--tables", tables, "--gop", "10"], check=True)
 data = NuScenes(root, tables, fields=["image", "lidar2img", "timestamp"], video_root=videos)

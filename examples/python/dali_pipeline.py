@@ -27,6 +27,8 @@ def training(folder, shard_id=0, num_shards=1):
 
 
 def main() -> None:
+    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
+        sys.exit("usage: dali_pipeline.py FOLDER")
     iterator = DALIClassificationIterator(
         training(sys.argv[1]), reader_name="Reader", last_batch_policy=LastBatchPolicy.PARTIAL, auto_reset=True
     )
