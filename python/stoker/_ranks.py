@@ -59,6 +59,12 @@ def resolve(shard: Any) -> Shard:
         found = Shard(shard.get_local_rank(), shard.size())
     else:
         raise InvalidArgumentError(f"shard is 'auto', None, (i, n) or a DeviceMesh, not {shard!r}")
+    if shard == "auto" and not process_group() and not 0 <= found.rank < found.world:
+        rank, world = (os.environ.get(name, "not set") for name in ("RANK", "WORLD_SIZE"))
+        raise InvalidArgumentError(
+            f"shard: the environment names no rank of several: RANK is {rank}, WORLD_SIZE is {world}. Set both, as torchrun does, or give shard=None or "
+            "shard=(i, n)"
+        )
     if not 0 <= found.rank < found.world:
         raise InvalidArgumentError(f"shard: there is no rank {found.rank} of {found.world}; ranks go from 0 to n - 1")
     return found
@@ -157,6 +163,11 @@ def threads(shard: Shard) -> int | None:
     """Returns the number of worker threads for this rank: its share of the cores of its host. Returns None if LOCAL_WORLD_SIZE is set (the library then
     computes the number itself), or if the ranks of the shard are not those of a process group. Otherwise gathers the host names of all ranks, so each rank must
     call this."""
+    text = os.environ.get("LOCAL_WORLD_SIZE", "")
+    if text and (not text.strip().isdecimal() or int(text) == 0):
+        raise InvalidArgumentError(
+            f"LOCAL_WORLD_SIZE in the environment is {text!r}, and not the number of processes on this host: correct it, or give num_threads"
+        )
     group = together(shard)
     if "LOCAL_WORLD_SIZE" in os.environ or group is None:
         return None

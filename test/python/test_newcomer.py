@@ -6,6 +6,7 @@ import os
 import pickle
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -456,3 +457,60 @@ def test_a_missing_driver_is_no_missing_file():
     said = "no CUDA driver: libcuda.so.1: cannot open shared object file: No such file or directory; leave the device out"
     assert type(stoker.errors.from_status("NOT_FOUND", said, "", "", -1, -1, -1)) is NotFoundError
     assert type(stoker.errors.from_status("NOT_FOUND", 'no operator "x"', "", "", -1, -1, -1)) is NotFoundError
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("x.json", r"manifest of sounds .* list of \(path, target\)"),
+        ("x.H5", "__getitem__ .* h5py"),
+        ("x.npz", r"Loader\(\(arrays\['x'\], arrays\['y'\]\)"),
+        ("x.npy", r"Loader\(\(numpy.load\(path\), targets\)"),
+        ("x.tfrecord", r"fn\.readers\.tfrecord"),
+        ("x.zip", "unpack it"),
+    ],
+)
+def test_files_of_other_kinds_are_refused_with_advice(name, said, tmp_path):
+    (tmp_path / name).write_bytes(b"?" * 20)
+    with pytest.raises(InvalidArgumentError, match=rf"{name}: a file, not a folder of class folders; .*{said}"):
+        Loader(tmp_path / name, 4)
+    (tmp_path / "folder.zip" / "a").mkdir(parents=True)
+    Image.new("RGB", (8, 8)).save(tmp_path / "folder.zip" / "a" / "0.png")
+    assert len(Loader(tmp_path / "folder.zip", 1)) == 1
+
+
+def test_unknown_arguments_may_be_meant_as_those_of_a_dataloader(data):
+    for name, meant in (
+        ("num_worker", "num_workers"),
+        ("prefetch_facto", "prefetch_factor"),
+        ("max_error", "max_errors"),
+        ("num_thread", "num_threads"),
+    ):
+        with pytest.raises(TypeError, match=f"did you mean '{meant}'"):
+            Loader(data / "ok", 4, **{name: 2})
+
+
+def test_ranks_of_the_environment_are_named(data, monkeypatch):
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("RANK", "1")
+    with pytest.raises(InvalidArgumentError, match=r"RANK is 1, WORLD_SIZE is not set\. Set both"):
+        Loader(data / "ok", 2)
+    Loader(data / "ok", 2, shard=None).close()
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for text in ("x", "0", "1.5"):
+        monkeypatch.setenv("LOCAL_WORLD_SIZE", text)
+        with pytest.raises(InvalidArgumentError, match=f"LOCAL_WORLD_SIZE in the environment is '{text}'"):
+            Loader(data / "ok", 2)
+        Loader(data / "ok", 2, num_threads=2).close()
+    for text in ("", "2"):
+        monkeypatch.setenv("LOCAL_WORLD_SIZE", text)
+        Loader(data / "ok", 2).close()
+
+
+@pytest.mark.parametrize(
+    ("example", "arguments"), [("python/dali_pipeline.py", ["--help"]), ("python/dali_pipeline.py", []), ("nuscenes/from_videos.py", [])]
+)
+def test_examples_say_what_they_take(example, arguments):
+    done = subprocess.run([sys.executable, ROOT / "examples" / example, *arguments], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1 and done.stderr.startswith("usage: "), done.stderr

@@ -105,7 +105,11 @@ def source_of(source: Any, more: Arguments) -> Any:
 
 def _unknown(name: str, names: Sequence[str]) -> TypeError:
     methods = [method for method, own in _OF_METHODS.items() if name in own]
-    hint = f"it is an argument of {' and '.join(methods)}" if methods else hint_for(name, names, "")
+    hint = (
+        f"it is an argument of {' and '.join(methods)}"
+        if methods
+        else hint_for(name, dict.fromkeys([*names, *_IGNORED, *table(PassedOn)]), "")
+    )
     return TypeError(f"Loader: there is no argument '{name}'" + (f"; {hint}" if hint else ""))
 
 

@@ -252,6 +252,23 @@ def _places_of_cifar(folder: Path) -> list[Path]:
     return [folder, folder / "cifar-10-batches-bin", folder / "cifar-100-binary"]
 
 
+_RECORDS = "TFRecord files are read by fn.readers.tfrecord in a Pipeline, which Loader takes as its source"
+_HDF5 = "give a Dataset whose __getitem__ takes the samples out of it, as with h5py"
+_JSON = "a manifest of sounds is read with fields={'audio': stoker.Audio()}, annotations of COCO by fn.readers.coco; for others give a list of (path, target)"
+# For endings of files that hold samples, but are no source of a Loader: what reads them.
+_OTHER_FILES = {
+    ".h5": _HDF5,
+    ".hdf5": _HDF5,
+    ".json": _JSON,
+    ".jsonl": _JSON,
+    ".npy": "give the array itself: Loader((numpy.load(path), targets), ...)",
+    ".npz": "give its arrays themselves: Loader((arrays['x'], arrays['y']), ...) with arrays = numpy.load(path)",
+    ".tfrecord": _RECORDS,
+    ".tfrecords": _RECORDS,
+    ".zip": "unpack it, and give the folder",
+}
+
+
 def is_cifar(folder: Path) -> bool:
     """Returns whether a folder, or a subfolder that CIFAR's archive creates, contains CIFAR's binary files."""
     names = ("data_batch_1.bin", "test_batch.bin", "train.bin", "test.bin")
@@ -263,6 +280,9 @@ def from_folder(folder: str, split: str) -> Source:
     if is_cifar(Path(folder)):
         return CifarSource(folder, split)
     _refuse_robots(folder)
+    ending = os.path.splitext(folder)[1].lower()
+    if ending in _OTHER_FILES and os.path.isfile(folder):
+        raise InvalidArgumentError(f"Loader: {folder}: a file, not a folder of class folders; {_OTHER_FILES[ending]}")
     return FileSource(folder, None, None)
 
 
