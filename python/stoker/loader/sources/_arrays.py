@@ -195,8 +195,8 @@ def _of_cifar(paths: Sequence[Path]) -> Arrays:
 
 
 def _names_of_cifar(folder: Path, last: int) -> Sequence[str]:
-    """Returns the names of the classes from the pickle of names next to CIFAR's images; () if there is none, it is damaged, or it has no name for the label
-    `last`."""
+    """Returns the names of the classes from the pickle of names next to CIFAR's images. Returns () if that pickle is missing or damaged, or does not name the
+    label `last`."""
     for file, entry in (("batches.meta", "label_names"), ("meta", "fine_label_names")):
         try:
             loaded = _load_pickle(folder / file)
