@@ -535,6 +535,35 @@ def test_a_long_sampler_continues_from_every_position(tree, monkeypatch, way, so
         assert loader.epoch == 2
 
 
+@pytest.mark.parametrize("size", [21, 16])
+@pytest.mark.parametrize("source", ["folder", "arrays"])
+def test_an_epoch_of_a_long_sampler_can_be_repeated(tree, source, size, monkeypatch):
+    """After the end of an epoch, set_epoch and a state lead to all ids of that epoch, and not to those of its last part."""
+    monkeypatch.setattr("stoker.loader._order.Order.most", 8)
+
+    class Endless:
+        def __iter__(self):
+            return iter(range(size))
+
+    data = tree if source == "folder" else (torch.zeros(21, 8, 8, 3, dtype=torch.uint8), torch.arange(21))
+    new = lambda: Loader(data, 4, sampler=Endless(), fields=("index",), transforms=SMALL)  # noqa: E731
+    start = new().state_dict()
+    for closed, again in itertools.product(
+        (False, True), (lambda loader: loader.set_epoch(0), lambda loader: loader.load_state_dict(start))
+    ):
+        loader = new()
+        rows = iter(loader)
+        first = flat(next(rows).index.tolist() for _ in range(-(-size // 4)))
+        if closed:
+            loader.close()
+        else:
+            assert not list(rows)
+        with pytest.raises(TypeError, match="no length"):
+            len(loader)
+        again(loader)
+        assert first == flat(ids(loader)) == flat(ids(loader)) == list(range(size))
+
+
 def test_a_long_sampler_may_be_its_own_iterator(tree, monkeypatch):
     """An iterator whose __iter__ begins again is not asked to begin again for its second part."""
     monkeypatch.setattr("stoker.loader._order.Order.most", 8)

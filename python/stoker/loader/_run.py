@@ -325,9 +325,10 @@ class Run:
 
     def _next_epoch(self) -> None:
         self.source.one_epoch = False  # tars are read from front to back in the first epoch at most
+        self._leave_stretches()
         self.epoch += 1
         self.resumed = self.ids = self._again = None
-        self.inside, self.before = False, 0
+        self.inside = False
 
     @property
     def in_stretches(self) -> bool:
@@ -337,7 +338,7 @@ class Run:
     def _leave_stretches(self) -> None:
         """Forgets the ids of this epoch if they are only one stretch of it, since a restarted epoch begins with its first stretch."""
         if self.order is not None and self.in_stretches:
-            self.drawn, self.before, self.order.rest = -1, 0, None
+            self.drawn, self.count, self.before, self.order.rest = -1, None, 0, None
             self.source.forget_orders()
 
     @property
@@ -545,6 +546,8 @@ class Run:
         )
         if place.epoch != self.epoch:
             place.ids, place.before = None, 0
+            if self.in_stretches:  # the ids are only those of the last stretch
+                place.drawn, place.count = -1, None
         elif rest is not None and place.resumed is None and self.session is not None and self.session.step > 0:  # the stretch has ended
             place.indices, place.before = None, self.step
         return place
@@ -651,8 +654,10 @@ class Run:
         self._keep_data()
         if place.epoch != self.epoch:
             self.source.one_epoch = False
-        self._drop()  # before the order changes, because the pipeline's threads use it
-        self._return_to(place)
+        try:
+            self._drop()  # before the order changes, because the pipeline's threads use it
+        finally:
+            self._return_to(place)
 
     def interrupt(self) -> None:
         """Makes the thread that is inside the Loader leave soon, with an error. Call from another thread."""
