@@ -594,7 +594,7 @@ class Loader(metaclass=BriefHelp):
     # ---- state ----
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the position after the last batch taken: a dict of less than 1 KB."""
+        """Returns the position after the last batch taken: a dict of under 1 KB."""
         with self._one_thread.visit("state_dict()"):
             return {"stoker_loader": _STATE, **self._run.state(), **({"listed": True} if self._listed else {})}
 
