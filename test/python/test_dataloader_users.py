@@ -960,6 +960,124 @@ def test_a_loop_that_changes_its_dataset(root, change, monkeypatch):
     same(run(data.DataLoader), run(DataLoader))
 
 
+class Settings:
+    offset = 0
+
+
+class OfObject(Files):
+    def __getitem__(self, index):
+        return self.transform(Image.open(os.path.join(self.root, self.names[index])).convert("RGB")), index + self.settings.offset
+
+
+class OfClass(Files):
+    def __getitem__(self, index):
+        return self.transform(Image.open(os.path.join(self.root, self.names[index])).convert("RGB")), index + Settings.offset
+
+
+def _with_object(root):
+    made = OfObject(root)
+    made.settings = Settings()
+    made.settings.offset = 0
+    return made, lambda: setattr(made.settings, "offset", 1000)
+
+
+def _with_class(root):
+    Settings.offset = 0
+    return OfClass(root), lambda: setattr(Settings, "offset", 1000)
+
+
+def _with_own_class(root):
+    class Own(Files):
+        offset = 0
+
+        def __getitem__(self, index):
+            image = Image.open(os.path.join(self.root, self.names[index])).convert("RGB")
+            return self.transform(image), index + self.offset + getattr(self, "offset", 0)
+
+    return Own(root), lambda: setattr(Own, "offset", 1000)
+
+
+def _with_method(root):
+    class Own(Files):
+        def label(self, index):
+            return index
+
+        def __getitem__(self, index):
+            return self.transform(Image.open(os.path.join(self.root, self.names[index])).convert("RGB")), self.label(index)
+
+    return Own(root), lambda: setattr(Own, "label", lambda self, index: index + 1000)
+
+
+def _in_a_function(root):
+    offset = 0
+
+    def change():
+        nonlocal offset
+        offset = 1000
+
+    class Own(Files):
+        def __getitem__(self, index):
+            return self.transform(Image.open(os.path.join(self.root, self.names[index])).convert("RGB")), index + offset
+
+    return Own(root), change
+
+
+def _labelled(make):
+    """Returns a function that makes a data set with a lambda, which reads a variable of the enclosing function or a global one."""
+
+    def of(root):
+        offset = SCALE - 1
+
+        def change():
+            nonlocal offset
+            offset = 1000
+
+        return make(root, lambda target: target + offset), change
+
+    return of
+
+
+def _global_lambda(root):
+    globals()["SCALE"] = 1
+    return Labelled(root, lambda target: target * SCALE), lambda: globals().update(SCALE=7)
+
+
+def _list_of_a_function(root):
+    offsets = [0]
+    return Labelled(root, lambda target: target + max(offsets)), lambda: offsets.append(1000)
+
+
+VARIABLES = {
+    "object": (_with_object, (0,)),
+    "class": (_with_class, (0,)),
+    "own class": (_with_own_class, (0, 1)),
+    "method": (_with_method, (0,)),
+    "enclosing function": (_in_a_function, (0, 1)),
+    "lambda": (_labelled(Labelled), (0, 1)),
+    "lambda inside": (_labelled(TARGETS["inside"][0]), (0, 1)),
+    "lambda and a global": (_global_lambda, (0, 1)),
+    "list": (_list_of_a_function, (1,)),
+}
+
+
+@pytest.mark.parametrize(("name", "workers"), [(name, workers) for name, (_, of) in VARIABLES.items() for workers in of])
+def test_a_loop_that_changes_what_code_reads(root, name, workers, monkeypatch):
+    """Without workers the next batch shows a change of a variable or a class. Torch's workers keep their copies."""
+    monkeypatch.setitem(globals(), "SCALE", 1)
+
+    def run(kind):
+        dataset, change = VARIABLES[name][0](root)
+        found = []
+        for k, batch in enumerate(kind(dataset, 1, num_workers=workers)):
+            found.append(batch)
+            if k == 1:
+                change()
+        return found
+
+    assert "run in C" in DataLoader(VARIABLES[name][0](root)[0], 1, num_workers=workers).explain()
+    same(run(data.DataLoader), run(DataLoader))
+
+
 SMALL = (9, 9)
 
 

@@ -150,6 +150,15 @@ def types_of_elements(values: Iterable[Any], depth: int = 2) -> set[type]:
     return found
 
 
+def stored(owner: Any, name: str) -> Any:
+    """Returns an attribute of a class, a module or another object as it is stored, so that no descriptor is called; `...` if it is missing."""
+    for holder in owner.__mro__ if isinstance(owner, type) else (owner,):
+        found = getattr(holder, "__dict__", {}).get(name, ...)
+        if found is not ...:
+            return found
+    return ...
+
+
 def _role(node: ast.AST, child: ast.AST) -> str:
     """Returns how an expression uses its part `child`: "called", "attribute" (reads an attribute of it), "tested" (for truth), "compared" (by identity or
     type, or asked whether it has an attribute), or "" for any other use."""
@@ -205,7 +214,8 @@ class Code:
 
     names: the global variables, and variables of enclosing functions, that the source reads. functions: those among them that are called and are functions of
     the program. methods: the Dataset's methods that are called. called_attributes: the Dataset's attributes that are called and hold functions of the program, and
-    target_transform if a method of torchvision calls it.
+    target_transform if a method of torchvision calls it. attributes: (owner, name) of attributes that the source reads and that a loop may replace: those of the
+    Dataset's class, and of other classes, modules and objects that the source names.
     """
 
     def __init__(self, function: types.FunctionType, dataset: Any) -> None:
@@ -213,6 +223,7 @@ class Code:
         self.names: set[str] = set()
         self.functions: set[str] = set()
         self.methods: set[str] = set()
+        self.attributes: list[tuple[Any, str]] = []
         self.called_attributes: set[str] = set()
         try:
             tree = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
@@ -285,6 +296,12 @@ class Code:
         if hasattr(type(found), "__get__") and not isinstance(found, (types.FunctionType, types.GetSetDescriptorType)):
             self._refuse(node, f"reads the {type(found).__name__} {name}")
 
+    def _note_attribute(self, owner: Any, name: str) -> None:
+        if stored(type(self._dataset), name) is not ...:
+            self.attributes.append((type(self._dataset), name))
+        if (isinstance(owner, (type, types.ModuleType)) or is_users_object(owner)) and stored(owner, name) is not ...:
+            self.attributes.append((owner, name))
+
     def _check_object(self, node: ast.Name | ast.Attribute, role: str) -> None:
         """Raises InPython for a use of an object that may run code which this class does not read: operators, methods and properties of objects of other
         classes, and functions that are passed on as arguments. role: the result of _role."""
@@ -340,6 +357,7 @@ class Code:
             self.names.add(node.id)
         if isinstance(node, ast.Attribute):
             self._check_read(node, node.attr)
+            self._note_attribute(self._static(node.value), node.attr)
         if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
             self._check_object(node, role)
         if isinstance(node, ast.Call):
@@ -418,6 +436,7 @@ class Code:
                 if not isinstance(attribute, ast.Constant):
                     self._refuse(node, f"calls {name} with a name that is not written out")
                 self._check_read(node, str(attribute.value))
+                self._note_attribute(self._static(node.args[0]), str(attribute.value))
             if name == "open" and not _only_reads(node):
                 self._refuse(node, "opens a file to write")
             error = isinstance(value, type) and issubclass(value, Exception)

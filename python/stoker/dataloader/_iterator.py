@@ -57,11 +57,13 @@ class CompiledIterator(_BaseDataLoaderIter):
     """The iterator of an epoch (see the module). Derived from torch's iterator, so that programs find the attributes of an iterator of torch.
 
     The loop may change the Dataset while it iterates. Without workers, torch shows each change in the next batch, and this class does so if the change replaces
-    an attribute of the Dataset, an entry of a list of torchvision's Dataset, or a part of the transform. With workers, torch shows no change, as they have
-    copies; this class does the same for attributes and their lists. The following changes are not noticed. Up to _AHEAD batches are made of the old data without
-    workers, and with workers batches are made of the new data:
+    an attribute of the Dataset or of its class, a variable that its code reads, an index of a Subset, an entry of a list of torchvision's Dataset, or a part of
+    the transform. With workers, torch shows no change, as they have copies; this class does the same for attributes, variables and their lists.
+
+    The following changes are not noticed. Up to _AHEAD batches are made of the old data without workers, and with workers batches are made of the new data:
       - pixels and labels of an array or a tensor that are changed in place (a TensorDataset without workers shows these at once, as torch does);
-      - entries of lists of a user's Dataset, without workers; of lists in lists, and of global lists, with workers.
+      - entries of lists and dicts that a user's Dataset reads, without workers; of lists in lists, with workers;
+      - attributes of other objects than the Dataset, of modules and of classes that the code names, with workers.
     """
 
     _workers: tuple[Any, ...] = ()  # programs read this attribute of torch's iterators, which lists the worker processes

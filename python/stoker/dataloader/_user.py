@@ -8,14 +8,15 @@ and accepts only calls that it knows.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import os
 import time
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
-from stoker.dataloader._code import Code, cells_of, changes_when_read, is_default_loader, is_known, is_transform, only_computes
+from stoker.dataloader._code import Code, cells_of, changes_when_read, is_default_loader, is_known, is_transform, only_computes, stored
 from stoker.dataloader._placeholder import (
     NeedsPython,
     Opaque,
@@ -216,7 +217,8 @@ class UserReader(Reader):
         self.python = f"{kind.__name__}.__getitem__ but for its images"
         self._dataset, self._attributes = dataset, dict(vars(dataset))
         copy = _Copy(self._call, reader_of)
-        self._copy, self._inner, self._globals = copy.of(dataset), copy.inner, copy.globals
+        self._copy, self._inner, self._watched = copy.of(dataset), copy.inner, copy.watched
+        self._cells, self._spaces = copy.cells, copy.spaces
         self._first: Any = None  # the source of the first image
         self._looked_at: dict[int, tuple[Any, list[Placeholder]]] = {}  # samples that were read before the epoch and are still to be used
         length = len(dataset)
@@ -250,14 +252,22 @@ class UserReader(Reader):
             reader.forget()
 
     def keep_copies(self) -> None:
-        copies = {id(value): shallow_copy(value) for value in vars(self._copy).values()}
-        for name, value in vars(self._copy).items():
-            vars(self._copy)[name] = copies[id(value)]
+        copies: dict[int, Any] = {}
+
+        def kept(value: Any) -> Any:  # a list that several variables hold gets one copy
+            if id(value) not in copies:
+                copies[id(value)] = shallow_copy(value)
+            return copies[id(value)]
+
+        for space, names in [(vars(self._copy), set(vars(self._copy))), *self._spaces]:
+            space.update((name, kept(space[name])) for name in names)
+        for cell in self._cells:
+            cell.cell_contents = kept(cell.cell_contents)
         for reader in self._inner:
             reader.keep_copies()
 
     def unchanged(self) -> bool:
-        same = all(space.get(name) is value for space, name, value in self._globals)
+        same = all(read() is value for read, value in self._watched)
         return same and same_attributes(self._dataset, self._attributes) and all(reader.unchanged() for reader in self._inner)
 
     def sample(self, index: Any) -> tuple[Any, list[Placeholder]]:
@@ -303,11 +313,15 @@ class _Copy:
     def __init__(self, call: _Call, reader_of: Callable[[Any], Reader]) -> None:
         self._call, self._reader_of = call, reader_of
         self.inner: list[Reader] = []  # readers of the Datasets that are attributes of the user's Dataset
-        self.globals: list[tuple[dict[str, Any], str, Any]] = []  # (namespace, name, value) of global variables that the code reads
+        # Variables, and attributes of classes, modules and other objects, that the code reads: a function that returns the value of now, and that of before.
+        self.watched: list[tuple[Callable[[], Any], Any]] = []
+        # Copies of the variables that the code reads: the cells of those of enclosing functions, and for each module a namespace with the names of globals.
+        self.cells: list[types.CellType] = []
+        self.spaces: list[tuple[dict[str, Any], set[str]]] = []
         self._functions: dict[Any, Any] = {}
         # By the id of the transform or Dataset that is replaced. Each object has one stand-in, so that `is` gives the same result.
         self._stand_ins: dict[int, Any] = {}
-        self._spaces: dict[int, dict[str, Any]] = {}
+        self._space_of: dict[int, tuple[dict[str, Any], set[str]]] = {}  # the elements of `spaces`, by the id of the module's namespace
 
     def of(self, dataset: Any) -> Any:
         kind = type(dataset)
@@ -354,7 +368,7 @@ class _Copy:
             name = getattr(function, "__qualname__", None) or type(function).__name__
             raise InPython(f"the target_transform {name} may have effects: its code is not read, because it is not a function made by def")
         if function.__name__ == "<lambda>" and only_computes(function):
-            return function
+            return self._frozen(function, {*function.__code__.co_names, *function.__code__.co_freevars})
         return self._function(function)
 
     def _type(self, value: Any, *others: Any) -> Any:
@@ -396,28 +410,56 @@ class _Copy:
             return function
         self._functions[function] = function
         code = Code(function, self._dataset)
-        space = self._spaces.setdefault(id(function.__globals__), dict(function.__globals__))
+        for owner, name in code.attributes:
+            self._watch(functools.partial(stored, owner, name))
+            value = stored(owner, name)
+            if owner is type(self._dataset) and not hasattr(type(value), "__get__"):
+                self._methods.setdefault(name, value)
+        self._called_attributes |= code.called_attributes
+        for name in code.methods:
+            self._method(name, inspect.getattr_static(type(self._dataset), name))
+        made = self._frozen(function, code.names, code.functions)
+        self._functions[function] = made
+        return made
+
+    def _frozen(self, function: types.FunctionType, names: set[str], called: Collection[str] = ()) -> types.FunctionType:
+        """Returns a copy of a function that keeps the values which variables have now. names: the variables that it reads. called: those among them that hold
+        functions of the program, which it calls."""
+        if id(function.__globals__) not in self._space_of:
+            self.spaces.append((dict(function.__globals__), set()))
+            self._space_of[id(function.__globals__)] = self.spaces[-1]
+        space, copied = self._space_of[id(function.__globals__)]
         cells = cells_of(function)
-        for name in code.names:
+        for name in names:
             if name in cells:
-                cells[name] = types.CellType(self._named(cells[name].cell_contents, name, code))
+                self._watch(functools.partial(_contents, cells[name]))
+                cells[name] = types.CellType(self._named(cells[name].cell_contents, name, called))
+                self.cells.append(cells[name])
             elif name in function.__globals__:
                 value = function.__globals__[name]
                 if changes_when_read(value):
                     raise InPython(f"{name} is a {type(value).__name__}, which reading changes")
-                self.globals.append((function.__globals__, name, value))
-                space[name] = self._named(value, name, code)
+                self._watch(functools.partial(function.__globals__.get, name))
+                space[name] = self._named(value, name, called)
+                copied.add(name)
             elif name == "type":
                 space[name] = self._type
-        self._called_attributes |= code.called_attributes
-        for name in code.methods:
-            self._method(name, inspect.getattr_static(type(self._dataset), name))
         closure = tuple(cells[name] for name in function.__code__.co_freevars)
         made = types.FunctionType(function.__code__, space, function.__name__, function.__defaults__, closure)
         made.__kwdefaults__ = function.__kwdefaults__
-        self._functions[function] = made
         return made
 
-    def _named(self, value: Any, name: str, code: Code) -> Any:
+    def _watch(self, read: Callable[[], Any]) -> None:
+        self.watched.append((read, read()))
+
+    def _named(self, value: Any, name: str, called: Collection[str]) -> Any:
         stand_in = self._stand_in(value)
-        return self._function(value) if stand_in is value and name in code.functions and isinstance(value, types.FunctionType) else stand_in
+        return self._function(value) if stand_in is value and name in called and isinstance(value, types.FunctionType) else stand_in
+
+
+def _contents(cell: types.CellType) -> Any:
+    """Returns the value of a variable of an enclosing function; `...` if it has none any more."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return ...
