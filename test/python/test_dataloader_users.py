@@ -1139,6 +1139,12 @@ def _of_cifar():
     return made
 
 
+def _of_one_label():
+    made = _of_cifar()
+    made.targets = [7] * 23
+    return made
+
+
 WRAPPED = {
     "indices": (lambda: data.Subset(_of_tensors(), list(range(16))), lambda d: setattr(d, "indices", [15] * 16)),
     "an index": (lambda: data.Subset(_of_tensors(), list(range(16))), lambda d: d.indices.__setitem__(5, 0)),
@@ -1146,6 +1152,13 @@ WRAPPED = {
     "tensors": (_of_tensors, lambda d: setattr(d, "tensors", (torch.zeros(16),))),
     "indices of images": (lambda: data.Subset(_of_cifar(), list(range(16))), lambda d: setattr(d, "indices", [15] * 16)),
     "an index of an image": (lambda: data.Subset(_of_cifar(), list(range(16))), lambda d: d.indices.__setitem__(5, 0)),
+    "an index of equal labels": (lambda: data.Subset(_of_one_label(), list(range(16))), lambda d: d.indices.__setitem__(5, 0)),
+    "an index in an array": (lambda: data.Subset(_of_one_label(), np.arange(16)), lambda d: d.indices.__setitem__(5, 0)),
+    "an index of arrays": (lambda: data.Subset(Arrays(), list(range(15))), lambda d: d.indices.__setitem__(5, 0)),
+    "an index of a part": (
+        lambda: data.Subset(data.ConcatDataset([Arrays(), data.Subset(_of_one_label(), torch.arange(16))]), list(range(12, 30))),
+        lambda d: d.dataset.datasets[1].indices.__setitem__(2, 9),
+    ),
     "targets": (_of_cifar, lambda d: d.targets.__setitem__(slice(3, 9), [700] * 6)),
     "data": (_of_cifar, lambda d: setattr(d, "data", d.data[::-1])),
     "a part": (lambda: data.ConcatDataset([_of_cifar(), _of_cifar()]), lambda d: d.datasets.__setitem__(0, d.datasets[1])),

@@ -275,10 +275,11 @@ class CompiledIterator(_BaseDataLoaderIter):
         reader = self._plan.reader
         assert reader is not None
         try:
-            now = [reader.entry(index) for index in flight.indices]
+            now = [part for index in flight.indices for part in reader.entry(index)]
         except (IndexError, ValueError):
             return True
-        return any(a is not b and not (type(a) is int and a == b) for a, b in zip(now, flight.entries, strict=True))
+        before = [part for entry in flight.entries for part in entry]
+        return len(now) != len(before) or any(a is not b and not (type(a) is int and a == b) for a, b in zip(now, before, strict=True))
 
     def _images(self, flight: _PendingBatch) -> Any:
         machine = flight.machine

@@ -91,10 +91,10 @@ class Reader:
         """Returns whether the Dataset's attributes are the same objects as when the reader was made. The base class has no Dataset, and returns True."""
         return True
 
-    def entry(self, index: Any) -> Any:
-        """Returns the object in the Dataset's list from which sample(index) makes the sample, without the image. None if the
-        Dataset has no such list, or has an array or a tensor instead. These make a new object each time an element is read."""
-        return None
+    def entry(self, index: Any) -> tuple[Any, ...]:
+        """Returns the indices in Subsets, and the object in the Dataset's list, from which sample(index) makes the sample, without the image. Has no such object
+        if the Dataset has no list, or has an array or a tensor instead. These make a new object each time an element is read."""
+        return ()
 
 
 def readable(path: str) -> bool:

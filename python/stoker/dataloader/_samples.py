@@ -8,6 +8,7 @@ the Dataset, which indexes its lists. The target_transform is called later (Late
 from __future__ import annotations
 
 import bisect
+import operator
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -62,8 +63,8 @@ class FilesReader(_TorchvisionReader):
     def keep_copies(self) -> None:
         self._samples = shallow_copy(self._samples)
 
-    def entry(self, index: Any) -> Any:
-        return self._samples[index] if isinstance(self._samples, (list, tuple)) else None
+    def entry(self, index: Any) -> tuple[Any, ...]:
+        return (self._samples[index],) if isinstance(self._samples, (list, tuple)) else ()
 
 
 class ArrayReader(_TorchvisionReader):
@@ -85,9 +86,9 @@ class ArrayReader(_TorchvisionReader):
     def keep_copies(self) -> None:
         self._labels = shallow_copy(self._labels)
 
-    def entry(self, index: Any) -> Any:
+    def entry(self, index: Any) -> tuple[Any, ...]:
         comparable = self._target_of is int or isinstance(self._labels, (list, tuple))
-        return self._target_of(self._labels[index]) if comparable else None
+        return (self._target_of(self._labels[index]),) if comparable else ()
 
 
 class SubsetReader(Reader):
@@ -112,8 +113,13 @@ class SubsetReader(Reader):
     def unchanged(self) -> bool:
         return same_attributes(self._subset, self._attributes) and self._whole.unchanged()
 
-    def entry(self, index: Any) -> Any:
-        return self._whole.entry(self._indices[index])
+    def entry(self, index: Any) -> tuple[Any, ...]:
+        of_whole = self._indices[index]
+        try:
+            number = operator.index(of_whole)  # an array or a tensor makes a new object each time
+        except TypeError:  # the user's Dataset takes other keys than numbers
+            number = of_whole
+        return (number, *self._whole.entry(of_whole))
 
 
 class ConcatReader(Reader):
@@ -152,7 +158,7 @@ class ConcatReader(Reader):
         own = same_attributes(self._concat, self._attributes) and same_objects(self._concat.datasets, self._datasets)
         return own and all(part.unchanged() for part in self._parts)
 
-    def entry(self, index: Any) -> Any:
+    def entry(self, index: Any) -> tuple[Any, ...]:
         part, index = self._find(index)
         return part.entry(index)
 
