@@ -543,9 +543,10 @@ def _is_preset(thing: Any) -> bool:
 
 
 def _added_to(thing: Any) -> str:
-    """Returns a description of code that was added to a transform of stoker or torchvision or a module of torch, and that its class does not have: a hook, a
-    method that was set on the object, or the __call__ of a subclass; "" otherwise."""
-    known = isinstance(thing, Transform) or _is_torchvision(thing) or type(thing).__module__.startswith("torch.nn.")
+    """Returns a description of code that was added to a transform of stoker, torchvision or torchaudio or a module of torch, and that its class does not have: a
+    hook, a method that was set on the object, or the __call__ of a subclass; "" otherwise."""
+    home = type(thing).__module__
+    known = isinstance(thing, Transform) or _is_torchvision(thing) or home.startswith(("torch.nn.", "torchaudio."))
     if not known and not _is_preset(thing):
         return ""
     if isinstance(thing, Transform) and type(thing).__call__ is not Transform.__call__:
@@ -554,7 +555,10 @@ def _added_to(thing: Any) -> str:
     if kept.get("_forward_hooks") or kept.get("_forward_pre_hooks"):
         return "a hook (register_forward_hook or register_forward_pre_hook)"
     own = (name for name, value in kept.items() if callable(value) and inspect.isfunction(getattr(type(thing), name, None)))
-    return next((f"a method {name} of its own" for name in own), "")
+    if (name := next(own, None)) is not None:
+        return f"a method {name} of its own"
+    parts = thing.named_children() if home.startswith("torchaudio.") else ()  # MelSpectrogram has a Spectrogram, for example
+    return next((f"{added} in its part {name}" for name, part in parts if (added := _added_to(part))), "")
 
 
 def _is_torchvision(thing: Any) -> bool:

@@ -301,6 +301,28 @@ def test_torchaudio_spectra(folder):
         Loader(folder, 7, fields=fields, transforms=[T.Spectrogram(center=False)])
 
 
+def test_hooks_of_torchaudio_are_refused(folder):
+    T = pytest.importorskip("torchaudio.transforms")
+    fields = {"audio": Audio(rate=16000, duration=0.08)}
+
+    def silent(module, given, result):
+        return result * 0
+
+    hooked, replaced, inside, deeper = T.Vol(0.5), T.Vol(0.5), T.MelSpectrogram(16000), T.MFCC(16000)
+    hooked.register_forward_hook(silent)
+    replaced.forward = lambda sound: sound * 0
+    inside.mel_scale.register_forward_hook(silent)
+    deeper.MelSpectrogram.spectrogram.forward = lambda sound: sound * 0
+    for step, added in (
+        (hooked, "a hook .register_forward_hook or register_forward_pre_hook."),
+        (replaced, "a method forward of its own"),
+        (inside, "a hook .register.* in its part mel_scale"),
+        (deeper, "a method forward of its own in its part spectrogram in its part MelSpectrogram"),
+    ):
+        with pytest.raises(TypeError, match=f"{type(step).__name__} has {added}, which Stoker would not call: remove it"):
+            Loader(folder, 7, fields=fields, transforms=[step])
+
+
 @pytest.mark.parametrize("length", (1200, 1201, 1250))
 def test_spectra_of_odd_transforms_and_rates(tmp_path, length):
     """torchaudio makes one spectrum less if n_fft is odd and the length is a multiple of the step, and rounds half of an odd rate down."""

@@ -14,6 +14,7 @@ from stoker._audio import AddNoise
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError, UnsupportedError
 from stoker.loader._spec import Spec
+from stoker.transforms import _added_to
 
 
 @dataclass
@@ -42,6 +43,11 @@ def lowered(steps: Sequence[Any], sound: Sound, spec: Spec) -> Sound:
         if isinstance(step, AddNoise):
             sound = _add_noise(step, sound, spec)
             continue
+        if added := _added_to(step):
+            raise TypeError(
+                f"the transform {type(step).__name__} has {added}, which Stoker would not call: remove it, or apply the transform to the batch, as "
+                "collate_fn=lambda batch: batch._replace(audio=transform(batch.audio))"
+            )
         name, home = type(step).__name__, type(step).__module__
         if not home.startswith("torchaudio.transforms") or name not in _LOWER:
             known = ", ".join(_LOWER)
