@@ -11,7 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from stoker import Loader
+from stoker import Loader, fn, pipeline_def
 from stoker import transforms as T
 from stoker.errors import InvalidArgumentError, StateError
 from support import SEED
@@ -171,6 +171,60 @@ def test_an_epoch_after_a_break_continues(leader, how):
         assert run.epoch == epoch
         assert taken + labels(run) == whole, step
         assert labels(run) == after, step
+
+
+def _from_pipeline():
+    @pipeline_def(batch_size=4, num_threads=1, device_id=None)
+    def numbers():
+        return fn.external_source(source=_ten_batches, batch=True)
+
+    return Loader(numbers(), fields=("label",))
+
+
+def _ten_batches(k):
+    if k == 10:
+        raise StopIteration
+    return [np.array(400 + 4 * k + i, np.int64) for i in range(4)]
+
+
+LEADERS = {
+    "loader": lambda: source("c"),
+    "mixture": lambda: Loader.mix({"b": (source("b"), 0.5), "c": (source("c"), 0.5)}, epoch="b"),
+    "mixture of steps": lambda: Loader.mix({"b": (source("b"), 0.5), "c": (source("c"), 0.5)}, steps=7),
+    "pipeline": _from_pipeline,
+}
+
+
+@pytest.mark.parametrize("how", ["state", "close", "both"])
+@pytest.mark.parametrize("leader", LEADERS)
+def test_a_break_after_a_resume_begins_the_next_epoch(leader, how):
+    """The epochs after it are those of a run that was not interrupted, also if the leader gave its batches of the epoch before the resume."""
+
+    def made():
+        return Loader.mix({"a": (source("a"), 0.8), "leader": (LEADERS[leader](), 0.2)}, epoch="leader")
+
+    def run(steps, resumed):
+        mixed = made()
+        iterator = iter(mixed)
+        for step in range(steps):
+            if step == resumed:
+                state = json.loads(json.dumps(mixed.state_dict()))
+                if how != "state":
+                    mixed.close()
+                if how != "close":
+                    mixed = made()
+                    mixed.load_state_dict(state)
+                iterator = iter(mixed)
+            next(iterator)
+        iterator = iter(mixed)
+        taken = [next(iterator).label.tolist() for _ in range(9)]
+        taken += [next(iterator).label.tolist() for iterator in [iter(mixed)] for _ in range(8)]
+        return taken, mixed.epoch
+
+    for steps in (2, 6, 7, 11):
+        wanted = run(steps, None)
+        for resumed in range(steps):
+            assert run(steps, resumed) == wanted, (steps, resumed)
 
 
 def test_an_epoch_whose_rest_is_no_step_for_more_ranks_ends(tmp_path):

@@ -101,11 +101,27 @@ class Mixture:
             left_early = self._has_begun
             self._inside, self._resumed, self._closed = True, False, False
             if left_early:
-                if self._leader is not None:  # not later: until it starts, the leader's state is of the epoch that was left
+                if self._leader is not None:
+                    self._end_leaders_epoch(self._leader)
+                    # Not later: until it starts, the leader's state is of the epoch that was left
                     self._start(self._leader, self._generation)
                 self._next_epoch()
             self._first = self._step
             return Epoch(self, self._generation)
+
+    def _end_leaders_epoch(self, k: int) -> None:
+        """Ends the epoch of the leader, source k, if the leader gave batches in this epoch of the mixture, but none since it was resumed or closed: its next
+        iteration would continue that epoch."""
+        leader = self.loaders[k]
+        if self._taken[k] == self._begun[k] or getattr(leader, "epoch", None) != self._leader_epoch:
+            return
+        run = getattr(leader, "_run", leader)
+        if not getattr(run, "_has_begun", True):
+            run._leave_epoch()
+
+    def _leave_epoch(self) -> None:
+        """Lets the next iteration begin the next epoch, also if this one was resumed or closed, and has given no batch since then."""
+        self._resumed, self._first = False, -1
 
     @property
     def _has_begun(self) -> bool:

@@ -172,6 +172,10 @@ class RobotLoader:
         """Returns whether this iteration has given a batch. The next iteration then begins the next epoch, unless set_epoch() sets this one again."""
         return self._inside and not self._resumed and self._done > self._first
 
+    def _leave_epoch(self) -> None:
+        """Lets the next iteration begin the next epoch, also if this one was resumed or closed, and has given no batch since then."""
+        self.set_epoch(self._epoch + 1)
+
     def _end_epoch(self, generation: int) -> None:
         if generation == self._generation:
             self._at, self._inside, self._again = (self._epoch + 1, 0), False, False

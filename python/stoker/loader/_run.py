@@ -308,6 +308,13 @@ class Run:
         if self._again != self.epoch:
             self._again = self.epoch if self._has_begun else None
 
+    def _leave_epoch(self) -> None:
+        """Lets the next iteration begin the next epoch, also if this one was resumed or closed, and has given no batch since then."""
+        if self.source.owns_pipeline:
+            self.go_to(self.epoch + 1)
+        elif self.take() is not None:  # a restored session cannot leave an epoch before its first batch
+            self._leave()
+
     def _leave(self) -> None:
         self.changed = False
         self.watch.begun = None
