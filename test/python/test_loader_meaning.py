@@ -844,6 +844,32 @@ def test_a_pipeline_goes_on_if_its_epoch_is_set(tree):
     assert loader.epoch == 1
 
 
+@pytest.mark.parametrize("steps", [1, "all"])
+def test_a_pipeline_takes_the_number_of_its_next_epoch(tree, steps):
+    """Trainers that count steps set the epoch after a break, or after the last batch without the end of the iteration."""
+
+    def run(sets):
+        found = []
+        with Pipeline(4, 2, None, seed=3) as pipe:
+            pipe.set_outputs(fn.readers.file(file_root=str(tree), random_shuffle=True)[1])
+        loader = Loader(pipe, fields=["label"])
+        for epoch in range(3):
+            if sets:
+                loader.set_epoch(epoch)
+                loader.set_epoch(epoch)
+            iterator = iter(loader)
+            found += [next(iterator).label.tolist() for _ in range(len(loader) if steps == "all" else steps)]
+            assert loader.epoch == epoch
+        loader.set_epoch(2)  # asks to begin this epoch again, and the next call takes that back
+        for epoch in (1, 4):
+            with pytest.raises(StateError, match="goes through its epochs in order"):
+                loader.set_epoch(epoch)
+        loader.set_epoch(3)
+        return [*found, next(iter(loader)).label.tolist()]
+
+    assert run(True) == run(False)
+
+
 def test_a_list_of_ids_as_sampler(tree):
     loader = Loader(tree, 2, transforms=SMALL, sampler=[5, 1, 1, 20], fields=("index",))
     for _ in range(2):

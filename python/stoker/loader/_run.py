@@ -638,7 +638,10 @@ class Run:
             self.resumed = self.ids = None
 
     def go_to(self, epoch: int) -> None:
-        """Goes to the beginning of an epoch, and closes the current pipeline. Raises StateError if the source is a user's Pipeline."""
+        """Goes to the beginning of an epoch, and closes the current pipeline. Raises StateError if the source is a user's Pipeline, unless the
+        next iteration would begin this epoch anyway, because the loop has begun the one before it."""
+        if not self.source.owns_pipeline and self._has_begun and epoch == self.epoch + 1:
+            return self._leave()
         self.source.check_set_epoch()
         self._drop()
         self._leave_stretches()
