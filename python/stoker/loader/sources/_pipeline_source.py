@@ -75,7 +75,9 @@ class PipelineSource(Source):
         return state
 
     def check_set_epoch(self) -> None:
-        raise StateError("set_epoch: the user's Pipeline goes through its epochs in order, and cannot begin one again or skip one: leave set_epoch out")
+        raise StateError(
+            "set_epoch: the user's Pipeline goes through its epochs in order, and cannot begin one again or skip one: leave set_epoch out"
+        )
 
     def __repr__(self) -> str:
         return "a Pipeline"
