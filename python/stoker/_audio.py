@@ -197,9 +197,8 @@ class AudioDecoder:
         self.metadata = AudioMetadata(rate, channels, codec, frames, origin, origin + frames / rate, frames / rate)
         if sample_rate not in (None, rate):
             raise UnsupportedError(
-                f"AudioDecoder: sample_rate is {sample_rate}, and the file has {rate} Hz: resample the samples. "
-                "fn.decoders.audio(sample_rate=) and Audio(rate=) resample while files are decoded, but without a low-pass: frequencies above half of a lower "
-                "rate fold into the sound"
+                f"AudioDecoder: sample_rate is {sample_rate}, and the file has {rate} Hz: resample the samples, or decode with "
+                f"Audio(rate={sample_rate}) of a Loader or fn.decoders.audio(sample_rate={sample_rate}, low_pass=True), which resample with another filter"
             )
         if num_channels not in (None, channels):
             if num_channels == 1:
@@ -258,8 +257,8 @@ class AudioDecoder:
 class Audio:
     """The kind of a Loader's field that is a sound, as in Loader(folder, 32, fields={"audio": Audio(rate=16000, duration=1.0), "label": None}).
 
-    rate: the rate in Hz to which all sounds are resampled, with DALI's filter, which is not that of torchaudio's Resample: it has no low-pass, so
-    frequencies above half of a lower rate fold into the sound. None: each sound keeps the rate of its file, which the field `rate` contains.
+    rate: the rate in Hz to which all sounds are resampled, with a windowed sinc that removes frequencies above half of a lower rate. It differs a little
+    from that of torchaudio's Resample. None: each sound keeps the rate of its file, which the field `rate` contains.
     duration: the duration in seconds of all sounds. Longer sounds are cropped, and zeros are appended to shorter ones. None: sounds keep their lengths, and a
     batch is padded with zeros to the longest one; the field NAME_lengths has the lengths. With ragged=(NAME,) the batch is a RaggedBatch.
     crop: which part to take if a sound is longer than `duration`: "start", "center" or "random". If samples also have a Video, the part that belongs to the

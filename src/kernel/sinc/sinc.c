@@ -6,22 +6,25 @@
 #include "kernel/job/job_kind.h"
 #include "kernel/job/job_make.h"
 
+/* Returns the weight of a filter with a cutoff of 1. */
 static double weight_at(double distance, int32_t lobes)
 {
 	const double pi = 3.14159265358979323846;
 	double width = (double)lobes + 1.0 / 64, whole = floor(distance + 0.5), part = distance - whole;
+	if (fabs(distance) >= width)
+		return 0;
 	double sine = (int64_t)whole % 2 ? -stk__sin(pi * part) : stk__sin(pi * part); /* 0 if the distance is a whole number */
 	double sinc = distance == 0 ? 1 : sine / (pi * distance);
 	return sinc * 0.5 * (1 + stk__cos(pi * distance / width));
 }
 
-void stk__sinc_table(int32_t lobes, int64_t phases, float *table)
+void stk__sinc_table(struct stk_sinc_filter f, int64_t phases, float *table)
 {
-	int32_t taps = stk__sinc_taps(lobes);
+	const int32_t reach = stk__sinc_reach(f), taps = stk__sinc_taps(reach);
 	for (int64_t row = 0; row < stk__sinc_rows(phases); row++) {
 		double phase = (double)row / (double)(phases > 0 ? phases : STK_SINC_STEPS);
 		for (int32_t k = 0; k < taps; k++)
-			*table++ = k < 2 * lobes ? (float)weight_at(k + 1 - lobes - phase, lobes) : 0;
+			*table++ = k < 2 * reach ? (float)(f.cutoff * weight_at((k + 1 - reach - phase) * f.cutoff, f.lobes)) : 0;
 	}
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Resamples signals with a windowed sinc: a sample of the input at distance d (in samples of the input) from the output's position has the weight
- * sinc(d) (1 + cos(pi d / width)) / 2, up to `lobes` samples on each side. The width is lobes + 1/64, as in DALI. The filter does not depend on the ratio of
- * the rates: a signal that is resampled to a lower rate keeps its aliases, as in DALI.
+ * c sinc(c d) (1 + cos(pi c d / width)) / 2, up to `lobes` / c samples on each side. The width is lobes + 1/64, as in DALI. c is the cutoff, as a share of half
+ * the input's rate. With a cutoff of 1, as in DALI, a signal that is resampled to a lower rate keeps its aliases. The ratio of the rates as the cutoff removes
+ * them, except close to half the output's rate.
  *
  * Weights come from a table with a row for each phase. The phase of an output is its distance from the last input sample at or before it. If both rates are
  * whole numbers and outputs have only few different phases, the table has a row for each of these. Otherwise it has rows for STK_SINC_STEPS phases, and a
@@ -18,22 +19,36 @@
 
 #include <math.h>
 
-enum { STK_SINC_LANES = 8, STK_SINC_STEPS = 512, STK_SINC_LOBES = 64, STK_SINC_TAPS = 2 * STK_SINC_LOBES };
+enum { STK_SINC_LANES = 8, STK_SINC_STEPS = 512 };
 
 /* The parameters. Output i is at position i * up / phases of the input, in samples, or at i * ratio if phases is 0. */
 struct stk_sinc {
-	int64_t in, out;     /* number of samples of each channel, in the input and in the output */
-	int64_t channels;    /* number of channels, whose samples are interleaved */
-	int64_t up, phases;  /* the ratio of the rates as a reduced fraction up / phases; phases is 0 if `ratio` is used */
-	double ratio;        /* the input's rate divided by the output's */
-	int32_t lobes, taps; /* taps: length of a table's row, a multiple of STK_SINC_LANES; weights after the first 2 * lobes are 0 */
+	int64_t in, out;    /* number of samples of each channel, in the input and in the output */
+	int64_t channels;   /* number of channels, whose samples are interleaved */
+	int64_t up, phases; /* the ratio of the rates as a reduced fraction up / phases; phases is 0 if `ratio` is used */
+	double ratio;       /* the input's rate divided by the output's */
+	int32_t reach,
+		taps; /* reach: number of samples on each side of an output that have weights; taps: length of a table's row, a multiple of
+				STK_SINC_LANES; weights after the first 2 * reach are 0 */
 };
 STK_PARAMS_FIT(stk_sinc);
 
-/* Return the length of a table's row, and the number of rows in a table. */
-static inline int32_t stk__sinc_taps(int32_t lobes)
+/* A filter. lobes: number of lobes on each side; cutoff: above 0, at most 1. */
+struct stk_sinc_filter {
+	int32_t lobes;
+	double cutoff;
+};
+
+/* Returns the number of samples on each side of an output that have weights. lobes / cutoff must be below 2^24. */
+static inline int32_t stk__sinc_reach(struct stk_sinc_filter f)
 {
-	return (2 * lobes + STK_SINC_LANES - 1) / STK_SINC_LANES * STK_SINC_LANES;
+	return (int32_t)ceil(f.lobes / f.cutoff);
+}
+
+/* Return the length of a table's row, and the number of rows in a table. */
+static inline int32_t stk__sinc_taps(int32_t reach)
+{
+	return (2 * reach + STK_SINC_LANES - 1) / STK_SINC_LANES * STK_SINC_LANES;
 }
 
 static inline int64_t stk__sinc_rows(int64_t phases)
@@ -41,10 +56,10 @@ static inline int64_t stk__sinc_rows(int64_t phases)
 	return phases > 0 ? phases : STK_SINC_STEPS + 1;
 }
 
-/* Computes a table: stk__sinc_rows(phases) rows of stk__sinc_taps(lobes) weights. */
-void stk__sinc_table(int32_t lobes, int64_t phases, float *table);
+/* Computes a table: stk__sinc_rows(phases) rows of stk__sinc_taps(stk__sinc_reach(f)) weights. */
+void stk__sinc_table(struct stk_sinc_filter f, int64_t phases, float *table);
 
-/* Makes a job that resamples `in`. table: made by stk__sinc_table for p->lobes and p->phases. */
+/* Makes a job that resamples `in`. table: made by stk__sinc_table for p->phases, with rows of p->taps weights. */
 STK_MUST_USE enum stk_status stk__job_sinc(struct stk_jobs *jobs, const struct stk_sinc *p, const float *table, const struct stk_tensor *in,
 	const struct stk_tensor *out, struct stk_error *err);
 
@@ -72,7 +87,7 @@ STK_HD struct stk_sinc_at stk__sinc_at(const struct stk_sinc *p, int64_t i)
 		at.row = (int64_t)step;
 		at.part = (float)(step - (double)at.row);
 	}
-	at.first = whole + 1 - p->lobes;
+	at.first = whole + 1 - p->reach;
 	return at;
 }
 

@@ -51,15 +51,28 @@ STK_LANES_INLINE float sum_taps(const struct stk_sinc *p, const struct stk_sinc_
 	return p->phases > 0 ? sum : sum + at->part * (sum_row(x, row + p->taps, p->taps) - sum);
 }
 
-/* Returns an output that has taps outside of the signal, where the signal is 0. */
+/* Does what sum_row does for samples from number `first` on, some of which are outside of the signal, where it is 0. */
+static float sum_row_at_border(const struct stk_sinc *p, const float *signal, int64_t first, const float *row)
+{
+	stk_lanes sum = {0}, a, w;
+	float x[STK_LANES];
+	for (int32_t k = 0; k < p->taps; k += STK_LANES) {
+		for (int32_t l = 0; l < STK_LANES; l++) {
+			int64_t i = first + k + l;
+			x[l] = i >= 0 && i < p->in ? signal[i] : 0;
+		}
+		memcpy(&a, x, sizeof a);
+		memcpy(&w, row + k, sizeof w);
+		sum += a * w;
+	}
+	memcpy(x, &sum, sizeof x);
+	return stk__sinc_join(x);
+}
+
 static float sum_at_border(const struct stk_sinc *p, const struct stk_sinc_at *at, const float *signal, const float *row)
 {
-	float x[STK_SINC_TAPS] = {0};
-	for (int32_t k = 0; k < p->taps; k++) {
-		int64_t i = at->first + k;
-		x[k] = i >= 0 && i < p->in ? signal[i] : 0;
-	}
-	return sum_taps(p, at, x, row);
+	float sum = sum_row_at_border(p, signal, at->first, row);
+	return p->phases > 0 ? sum : sum + at->part * (sum_row_at_border(p, signal, at->first, row + p->taps) - sum);
 }
 
 /* Computes n outputs of a channel, from number `first` on. signal: the channel as floats. */

@@ -156,7 +156,8 @@ static enum stk_status audio_resample_lower_jobs(const struct stk_call *call, st
 		return s;
 	/* With out_length, each sample may have a ratio of its own, and a table with all rows would take longer to compute than the signal. So tables have
 	 * few rows. */
-	const struct stk_resampling p = {r.in, r.out, stk__resampling_lobes(a->quality), stk__int_given(a->out_length) ? FEW : 0};
+	const struct stk_resampling p = {
+		.in = r.in, .out = r.out, .lobes = stk__resampling_lobes(a->quality), .phases = stk__int_given(a->out_length) ? FEW : 0};
 	return stk__resampling_job(&p, (struct stk_audio_tables *)call->shared, call->tools->arena, jobs, &call->in[0], &call->out[0], err);
 }
 

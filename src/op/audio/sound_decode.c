@@ -274,7 +274,10 @@ enum stk_status stk__sound_infer(const struct stk_call *call, struct stk_sound_s
 static enum stk_status resample(const struct stk_call *call, struct stk_sound_shared *shared, const struct stk_sound_want *want,
 	const struct stk_sound_state *state, const void *decoded, const struct stk_tensor *out, int64_t *n_frames, struct stk_error *err)
 {
-	const struct stk_resampling r = {state->info.rate, (double)want->rate, stk__resampling_lobes(want->quality), 0};
+	const struct stk_resampling r = {.in = state->info.rate,
+		.out = (double)want->rate,
+		.lobes = stk__resampling_lobes(want->quality),
+		.low_pass = want->low_pass};
 	const int64_t count = state->lead + state->count + state->tail;
 	const double length = stk__resampling_length(&r, count);
 	struct stk_tensor in = {.desc = out->desc, .data = (void *)(uintptr_t)decoded}, part = *out;

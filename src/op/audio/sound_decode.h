@@ -27,6 +27,7 @@ struct stk_sound_state {
 struct stk_sound_want {
 	float rate; /* rate of the output in Hz; 0 or below: the file's rate */
 	float quality;
+	bool low_pass; /* as in struct stk_resampling */
 	bool mono;
 	int32_t dtype;
 	double start, duration; /* in seconds. start 0 or below: the file's start; duration below 0: to the file's end */

@@ -8,7 +8,7 @@ struct decode_audio {
 	int32_t dtype;
 	float sample_rate, quality, position;
 	double start, duration;
-	bool pad;
+	bool pad, low_pass;
 };
 
 static const struct stk_arg_def decode_audio_args[] = {
@@ -37,6 +37,8 @@ static const struct stk_arg_def decode_audio_args[] = {
 	STK_ARG(struct decode_audio, pad, STK_ARG_BOOL, "false", STK_FREE, 0,
 		"Adds zeros where the file is shorter than duration, so that all outputs of one rate have equal lengths."),
 	STK_ARG(struct decode_audio, quality, STK_ARG_FLOAT, "50.0", (0, 100), 0, "Quality of resampling, 0 to 100."),
+	STK_ARG(struct decode_audio, low_pass, STK_ARG_BOOL, "false", STK_FREE, 0,
+		"Removes frequencies above half of a lower sample_rate first; otherwise they become aliases, as in DALI."),
 	STK_ARG_END,
 };
 
@@ -45,6 +47,7 @@ static struct stk_sound_want want_of(const struct stk_call *call)
 	const struct decode_audio *a = call->args;
 	return (struct stk_sound_want){.rate = a->sample_rate,
 		.quality = a->quality,
+		.low_pass = a->low_pass,
 		.mono = a->downmix,
 		.dtype = a->dtype,
 		.start = a->start,

@@ -10,7 +10,7 @@
 
 struct readers_nemo {
 	struct stk_strings manifest_filepaths;
-	bool downmix, read_idxs, read_sample_rate, read_text;
+	bool downmix, low_pass, read_idxs, read_sample_rate, read_text;
 	bool normalize_text; /* accepted for compatibility with DALI, without effect */
 	int32_t dtype;
 	float sample_rate, quality, min_duration, max_duration;
@@ -26,6 +26,8 @@ static const struct stk_arg_def readers_nemo_args[] = {
 	STK_ARG(struct readers_nemo, sample_rate, STK_ARG_FLOAT, "-1.0", (-0x1p31, 0x1p31), 0,
 		"Rate of the output in Hz, to which files are resampled. Default, and 0 or less: the file's."),
 	STK_ARG(struct readers_nemo, quality, STK_ARG_FLOAT, "50.0", (0, 100), 0, "Quality of resampling, 0 to 100."),
+	FLAG(low_pass, "false", 0,
+		"Removes frequencies above half of a lower sample_rate first; otherwise they become aliases, as in DALI."),
 	STK_ARG(struct readers_nemo, dtype, STK_ARG_DTYPE, "9", (0, STK_DTYPE_COUNT - 1), 0,
 		"Type of the samples: FLOAT (-1 <= x < 1), INT16 or INT32."),
 	FLAG(downmix, "true", 0,
@@ -116,6 +118,7 @@ static struct stk_sound_want want_of(const struct readers_nemo *a, const struct 
 {
 	return (struct stk_sound_want){.rate = a->sample_rate,
 		.quality = a->quality,
+		.low_pass = a->low_pass,
 		.mono = a->downmix,
 		.dtype = a->dtype,
 		.start = entry ? entry->offset : 0,

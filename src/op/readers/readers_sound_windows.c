@@ -9,7 +9,7 @@ struct readers_sound {
 	const char *file_root;
 	struct stk_strings files, file_filters;
 	struct stk_ints labels;
-	bool downmix, nested;
+	bool downmix, nested, low_pass;
 	int32_t dtype;
 	double duration;
 	float sample_rate, quality, low, high;
@@ -27,6 +27,8 @@ static const struct stk_arg_def readers_sound_args[] = {
 	STK_ARG(struct readers_sound, dtype, STK_ARG_DTYPE, "9", (0, STK_DTYPE_COUNT - 1), 0, "Type of the samples."),
 	STK_ARG(struct readers_sound, sample_rate, STK_ARG_FLOAT, "-1.0", (-0x1p31, 0x1p31), 0, "Rate of the output in Hz."),
 	STK_ARG(struct readers_sound, quality, STK_ARG_FLOAT, "50.0", (0, 100), 0, "Quality of resampling."),
+	STK_ARG(struct readers_sound, low_pass, STK_ARG_BOOL, "false", STK_FREE, 0,
+		"Removes frequencies above half of a lower sample_rate first; otherwise they become aliases, as in DALI."),
 	STK_ARG(struct readers_sound, duration, STK_ARG_FLOAT, NULL, (0, 0x1p31), STK_REQUIRED | STK_DOUBLE,
 		"Length of the window in seconds."),
 	STK_ARG(struct readers_sound, low, STK_ARG_FLOAT, "0.0", (0, 1), 0,
@@ -78,6 +80,7 @@ static struct stk_sound_want want_of(const struct readers_sound *a, struct stk_r
 	const float position = a->high > a->low ? a->low + (a->high - a->low) * stk__random_float(&random) : a->low;
 	return (struct stk_sound_want){.rate = a->sample_rate,
 		.quality = a->quality,
+		.low_pass = a->low_pass,
 		.mono = a->downmix,
 		.dtype = a->dtype,
 		.duration = a->duration,

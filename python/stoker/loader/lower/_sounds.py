@@ -66,8 +66,7 @@ def _resample(step: Any, sound: Sound) -> Sound:
     raise UnsupportedError(
         f"Loader: Resample({step.orig_freq}, {step.new_freq}) is not in Stoker: apply it to the batch, as "
         "collate_fn=lambda batch: batch._replace(audio=transform(batch.audio)). "
-        f"Audio(rate={step.new_freq}) resamples while files are decoded, but with DALI's filter, which has no low-pass: frequencies above "
-        f"{step.new_freq / 2:g} Hz are not removed, but fold into the sound"
+        f"Audio(rate={step.new_freq}) in its place resamples while files are decoded, with a filter that differs a little"
     )
 
 
@@ -203,7 +202,7 @@ def _add_noise(step: AddNoise, sound: Sound, spec: Spec) -> Sound:
     paths = [os.fspath(path) for path in step.noises] * -(-spec.shard.world // len(step.noises))  # each rank gets at least one
     shard = {"num_shards": spec.shard.world, "shard_id": spec.shard.rank}
     data, _ = fn.readers.file(files=paths, random_shuffle=True, shuffle_seed=spec.seed, name="_noises", **shard)
-    noise, _ = fn.decoders.audio(data, downmix=True, sample_rate=float(sound.rate_hz))
+    noise, _ = fn.decoders.audio(data, downmix=True, sample_rate=float(sound.rate_hz), low_pass=True)
     length = fn.shapes(sound.node, dtype=types.INT32)[0]
     spare = math.max(fn.cast(fn.shapes(noise, dtype=types.INT32)[0] - length, dtype=types.FLOAT), 0.0)
     start = fn.cast(fn.random.uniform(range=(0.0, 1.0)) * spare, dtype=types.INT32)

@@ -275,7 +275,7 @@ class Sounds:
     def decoding(self) -> dict[str, Any]:
         """Returns the arguments of all operators that decode sounds."""
         audio = self.audio
-        more = {} if audio.rate is None else {"sample_rate": float(audio.rate), "quality": audio.quality}
+        more = {} if audio.rate is None else {"sample_rate": float(audio.rate), "quality": audio.quality, "low_pass": True}
         return {"downmix": audio.mono, "dtype": _DTYPES[audio.dtype], **more}
 
     def decoded(self, data: DataNode) -> Sound:
