@@ -49,7 +49,8 @@ STK_API int32_t stk_batch_outputs(const struct stk_batch *batch);
 /* Returns an output or a sample, valid as long as the batch; NULL: the index is out of range. */
 STK_API const struct stk_tensor_list *stk_batch_output(const struct stk_batch *batch, int32_t output);
 STK_API const struct stk_sample *stk_batch_sample(const struct stk_batch *batch, int32_t i);
-/* Return the batch's epoch, its step in that epoch, and whether it is the last batch of the epoch. */
+/* Return the batch's epoch, its step in that epoch, and whether it is the last batch of the epoch. Steps are counted from the epoch's start, also after a
+ * restore in mid-epoch. If the batch size or the number of ranks changed at the restore, the samples before it count as steps of the new size, rounded down. */
 STK_API int64_t stk_batch_epoch(const struct stk_batch *batch);
 STK_API int64_t stk_batch_step(const struct stk_batch *batch);
 STK_API bool stk_batch_is_last(const struct stk_batch *batch);

@@ -210,6 +210,7 @@ struct stk_batch *stk__batch_make(struct stk_pipeline *p, struct stk_record *r)
 	b->program = stk__program_ref(p->program);
 	b->at = r->at;
 	b->at.count = r->count;
+	b->at.step = stk__step_of_epoch(p, &r->at);
 	b->n_outputs = p->program->n_outputs;
 	if (r->placed < r->count)
 		places_later(p, r, b);

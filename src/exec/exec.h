@@ -360,6 +360,9 @@ struct stk_order stk__order_copy(struct stk_pipeline *p);
 int64_t stk__step_position(const struct stk_pipeline *p, int64_t epoch, int64_t step);
 /* Returns the number of whole steps of an epoch that precede this run. */
 int64_t stk__steps_before(const struct stk_pipeline *p, int64_t epoch);
+/* Returns the number of a batch's step, counted from the epoch's start even if the run began in the middle of the epoch. The steps of a reader's order are
+ * counted from the run's first one. */
+int64_t stk__step_of_epoch(const struct stk_pipeline *p, const struct stk_order_step *at);
 
 /* ---- failures.c ---- */
 /* Writes the URI that the leading reader has for sample `id`, or "" if there is none. Returns the URI's length: `capacity` or more means that it was cut. */

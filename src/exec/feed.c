@@ -190,7 +190,7 @@ static enum stk_status pull(struct stk_pipeline *p, struct stk_record *r, int32_
 	struct stk_feed feed = {
 		.tensors = to, .on_gpu = index < 0 ? f->on_gpu : NULL, .samples = f->samples + (index < 0 ? 0 : index), .count = requested};
 	const struct stk_feed_request request = {.epoch = r->at.epoch,
-		.batch = r->at.step + (p->program->reader >= 0 ? stk__steps_before(p, r->at.epoch) : 0),
+		.batch = stk__step_of_epoch(p, &r->at),
 		.index = index,
 		.count = r->count,
 		.position = r->samples[index < 0 ? 0 : index].place.position};
@@ -272,7 +272,8 @@ static enum stk_status pull_batch(struct stk_pipeline *p, struct stk_record *r, 
 		return stk__fail(err, STK_USER,
 			"\"%s\" gave %d samples for batch %lld of epoch %lld, where the reader has %d: in a pipeline with a reader, a source gives as many samples as "
 			"the reader, whose epochs are the pipeline's; an iterable or a generator function that is shorter starts over with cycle=\"quiet\"",
-			node->name, f->count, (long long)r->at.step, (long long)stk__shown_epoch(p, r->at.epoch), r->count);
+			node->name, f->count, (long long)stk__step_of_epoch(p, &r->at), (long long)stk__shown_epoch(p, r->at.epoch),
+			r->count);
 	f->last |= s == STK_END;
 	return s == STK_END && f->count > 0 ? STK_OK : s; /* the last batch, which is shorter */
 }

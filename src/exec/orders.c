@@ -18,6 +18,11 @@ int64_t stk__steps_before(const struct stk_pipeline *p, int64_t epoch)
 	return epoch == p->order.start_epoch ? p->order.start_position / ((int64_t)p->order.batch * p->order.ranks) : 0;
 }
 
+int64_t stk__step_of_epoch(const struct stk_pipeline *p, const struct stk_order_step *at)
+{
+	return at->step + (p->program->reader >= 0 ? stk__steps_before(p, at->epoch) : 0);
+}
+
 int64_t stk__step_position(const struct stk_pipeline *p, int64_t epoch, int64_t step)
 {
 	int64_t together = (int64_t)p->order.batch * p->order.ranks;

@@ -232,6 +232,94 @@ static void test_a_batch_is_put_back(void **state)
 	}
 }
 
+/* Ways to cut epochs into batches. `tail` NULL: contiguous shards, by DALI's rules. */
+struct cut {
+	const char *tail;
+	bool pad;
+	int32_t batch, ranks, rank;
+};
+static const struct cut cuts[] = {{"keep", false, 8, 1, 0}, {"drop", false, 8, 1, 0}, {"fill", false, 8, 2, 1}, {"wrap", false, 8, 1, 0},
+	{"wrap", false, 4, 3, 1}, {"wrap", false, 200, 1, 0}, {NULL, false, 8, 1, 0}, {NULL, false, 4, 2, 1}, {NULL, true, 4, 3, 2}};
+enum { CUTS = sizeof cuts / sizeof *cuts, CALLS = 26 };
+
+/* Makes a pipeline that gives the labels of the files, and restores the state, which may be NULL. */
+static struct stk_pipeline *cut_pipeline(struct stk_context *ctx, const struct cut *c, const char *state)
+{
+	struct stk_error err = {0};
+	struct stk_graph *g = new_graph();
+	struct added_op how = {.args = {stk_arg_string("file_root", folder), stk_arg_int("num_shards", c->ranks),
+				       stk_arg_int("shard_id", c->rank), stk_arg_bool("random_shuffle", c->tail != NULL)}};
+	how.args[4] = c->tail ? stk_arg_string("tail", c->tail) : stk_arg_bool("pad_last_batch", c->pad);
+	OUTPUTS(g, output_of(add_op(g, "readers.file", &how), 1));
+	const struct stk_pipeline_config config = {.size = sizeof config, .batch_size = c->batch, .device_id = -1, .seed = 5};
+	struct stk_pipeline *p = NULL;
+	if (stk_pipeline_create(ctx, g, &config, &p, &err) || (state && stk_pipeline_restore(p, state, strlen(state), &err)))
+		fail_msg("%s", err.message);
+	stk_graph_destroy(g);
+	return p;
+}
+
+/* Takes the next batch or the end of an epoch, and describes it. */
+static void describe_next(struct stk_pipeline *p, char text[200])
+{
+	struct stk_batch *b = NULL;
+	enum stk_status s = stk_pipeline_next(p, &b, NULL);
+	snprintf(text, 200, "%s", stk_status_name(s));
+	if (s == STK_OK) {
+		const struct stk_sample *first = stk_batch_sample(b, 0), *last = stk_batch_sample(b, stk_batch_size(b) - 1);
+		snprintf(text, 200, "epoch %lld, step %lld%s: %d samples, %lld (position %lld) to %lld", (long long)stk_batch_epoch(b),
+			(long long)stk_batch_step(b), stk_batch_is_last(b) ? " (the last)" : "", stk_batch_size(b), (long long)first->id,
+			(long long)first->position, (long long)last->id);
+	}
+	stk_batch_unref(&b);
+}
+
+static struct stk_pipeline *cut_pipeline_after(struct stk_context *ctx, const struct cut *c, int calls)
+{
+	struct stk_pipeline *p = cut_pipeline(ctx, c, NULL);
+	char text[200];
+	for (int k = 0; k < calls; k++)
+		describe_next(p, text);
+	return p;
+}
+
+/* Checks that both pipelines continue alike. Closes `p`. */
+static void assert_continues_alike(struct stk_pipeline *p, char want[3][200], const char *how, int cut, int calls)
+{
+	for (int k = 0; k < 3; k++) {
+		char got[200];
+		describe_next(p, got);
+		if (strcmp(got, want[k]) != 0)
+			fail_msg("cut %d, after %d calls, %s: \"%s\" instead of \"%s\"", cut, calls, how, got, want[k]);
+	}
+	stk_pipeline_destroy(p);
+}
+
+/* A batch has the same step, and all else, in a run that was restored before it as in one that never stopped. */
+static void test_steps_count_from_the_epochs_start(void **state)
+{
+	(void)state;
+	const struct stk_context_config cc = {.size = sizeof cc, .threads = 2};
+	struct stk_context *ctx;
+	assert_int_equal(stk_context_create(&cc, &ctx, NULL), STK_OK);
+	for (int c = 0; c < CUTS; c++) {
+		char want[CALLS + 4][200];
+		struct stk_pipeline *p = cut_pipeline(ctx, &cuts[c], NULL);
+		for (int k = 0; k < CALLS + 4; k++)
+			describe_next(p, want[k]);
+		stk_pipeline_destroy(p);
+		for (int k = 0; k < CALLS; k++) {
+			p = cut_pipeline_after(ctx, &cuts[c], k);
+			char *text = state_of(p);
+			stk_pipeline_destroy(p);
+			int end = strcmp(want[k], "END") == 0; /* the state after an epoch's last batch is that of the next epoch's start */
+			assert_continues_alike(cut_pipeline(ctx, &cuts[c], text), want + k + end, "restored", c, k);
+			stk_text_free(text);
+		}
+	}
+	stk_context_unref(&ctx);
+}
+
 static void take_and_drop(struct stk_pipeline *p)
 {
 	struct stk_batch *b = NULL;
@@ -552,6 +640,7 @@ int main(void)
 		cmocka_unit_test(test_ranks_make_one_sequence),
 		cmocka_unit_test(test_resume_at_every_batch),
 		cmocka_unit_test(test_a_batch_is_put_back),
+		cmocka_unit_test(test_steps_count_from_the_epochs_start),
 		cmocka_unit_test(test_an_epoch_waits_for_the_consumer),
 		cmocka_unit_test(test_restoring_does_no_earlier_work),
 		cmocka_unit_test(test_scratch_does_not_depend_on_the_batch),

@@ -56,6 +56,7 @@ static char *take_batches(struct stk_pipeline *p, const struct source *s, int64_
 		if (stk_pipeline_next(p, &b, &err))
 			fail_msg("batch %d of %d: %s", k, n, err.message);
 		source_assert_batch(b, epoch, at + (int64_t)s->shard * BATCH, BATCH);
+		assert_int_equal(stk_batch_step(b), at / stride);
 		stk_batch_unref(&b);
 	}
 	assert_int_equal(stk_pipeline_save(p, &text, NULL), STK_OK);
