@@ -126,8 +126,8 @@ STK_API bool stk_pipeline_failed_batch(const struct stk_pipeline *p, int64_t *ep
  * samples of the batch remain reported. STK_STATE: it is not the batch that was delivered last, or was put back already; or see stk_pipeline_start. */
 STK_API STK_MUST_USE enum stk_status stk_pipeline_put_back(struct stk_pipeline *p, struct stk_batch *batch, struct stk_error *err);
 
-/* Abandons the rest of the epoch: batches made ahead are dropped, and the next batch is the first of the next epoch. STK_STATE: called by a
- * source of this pipeline, or in a forked child. */
+/* Abandons the rest of the epoch: batches made ahead are dropped, and the next batch is the first of the next epoch. Does nothing if the next batch already is
+ * the first of an epoch, also if it was put back. STK_STATE: called by a source of this pipeline, or in a forked child. */
 STK_API STK_MUST_USE enum stk_status stk_pipeline_skip_epoch(struct stk_pipeline *p, struct stk_error *err);
 
 /* Makes a waiting stk_pipeline_next return STK_CANCELLED, as do all later calls. Any thread, also from a signal handler. */

@@ -448,6 +448,12 @@ static int64_t next_epoch_batch(const struct stk_pipeline *p, int64_t epoch)
 	}
 }
 
+/* Returns whether the run's position is the start of an epoch. */
+static bool at_epoch_start(const struct stk_pipeline *p)
+{
+	return p->at.step < 0 ? stk__run_begins_epoch(p) : p->at.last;
+}
+
 enum stk_status stk_pipeline_skip_epoch(struct stk_pipeline *p, struct stk_error *err)
 {
 	if (STK_NEED(err, p))
@@ -457,19 +463,20 @@ enum stk_status stk_pipeline_skip_epoch(struct stk_pipeline *p, struct stk_error
 		return s;
 	if (stk__feed_is_calling(p))
 		return stk__fail(err, STK_STATE, "a source can't end the epoch of the pipeline that calls it");
-	if (p->parts.delivery->put_back.batch) {
+	if (p->parts.delivery->put_back.batch && !at_epoch_start(p)) {
 		struct stk_batch *skipped = take_put_back(p);
 		stk_batch_unref(&skipped);
 	}
-	bool at_epoch_end =
-		p->parts.delivery->end_pending || (p->at.last && p->at.step >= 0) || (p->at.step < 0 && p->flight.next_deliver == 0);
+	bool first_is_next = p->parts.delivery->end_pending || at_epoch_start(p);
 	p->parts.delivery->end_pending = false;
 	p->parts.delivery->last = NULL;
-	if (at_epoch_end)
-		return STK_OK; /* the next batch already is the first of an epoch */
-	int64_t epoch = p->at.epoch;
+	if (first_is_next)
+		return STK_OK; /* the next batch already is the first of an epoch; it may be one that was put back */
 	if (p->run.started)
 		stk__drain(p);
+	if (p->at.step < 0)
+		p->at = (struct stk_position){.epoch = p->order.start_epoch}; /* the run was restored, and has delivered nothing */
+	int64_t epoch = p->at.epoch;
 	/* without a reader, the sources are set to the next epoch here; otherwise the next batch gives them its epoch */
 	bool leads = p->program->reader < 0;
 	if (!leads) {

@@ -363,6 +363,8 @@ int64_t stk__steps_before(const struct stk_pipeline *p, int64_t epoch);
 /* Returns the number of a batch's step, counted from the epoch's start even if the run began in the middle of the epoch. The steps of a reader's order are
  * counted from the run's first one. */
 int64_t stk__step_of_epoch(const struct stk_pipeline *p, const struct stk_order_step *at);
+/* Returns whether the run's first batch is the first of an epoch. It is not if the run was restored in mid-epoch. */
+bool stk__run_begins_epoch(const struct stk_pipeline *p);
 
 /* ---- failures.c ---- */
 /* Writes the URI that the leading reader has for sample `id`, or "" if there is none. Returns the URI's length: `capacity` or more means that it was cut. */

@@ -23,6 +23,14 @@ int64_t stk__step_of_epoch(const struct stk_pipeline *p, const struct stk_order_
 	return at->step + (p->program->reader >= 0 ? stk__steps_before(p, at->epoch) : 0);
 }
 
+bool stk__run_begins_epoch(const struct stk_pipeline *p)
+{
+	const struct stk_order *o = &p->order;
+	/* If epochs follow each other without a gap, the batch before may contain the first samples of an epoch, but not of epoch 0. */
+	bool joined = p->program->reader >= 0 && o->tail == STK_TAIL_WRAP && !o->contiguous && o->start_epoch > 0;
+	return o->start_position == 0 || (joined && stk__steps_before(p, o->start_epoch) == 0);
+}
+
 int64_t stk__step_position(const struct stk_pipeline *p, int64_t epoch, int64_t step)
 {
 	int64_t together = (int64_t)p->order.batch * p->order.ranks;

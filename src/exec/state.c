@@ -507,7 +507,7 @@ enum stk_status stk_pipeline_restore(struct stk_pipeline *p, const char *state, 
 {
 	if (STK_NEED(err, p, state))
 		return STK_INVALID;
-	if (p->run.started || p->flight.next_deliver)
+	if (p->run.started || p->flight.next_deliver || p->at.step >= 0)
 		return stk__fail(err, STK_STATE, "a state is restored before the first batch; make a new pipeline");
 	json_error_t je;
 	struct saved v = {0};

@@ -320,6 +320,48 @@ static void test_steps_count_from_the_epochs_start(void **state)
 	stk_context_unref(&ctx);
 }
 
+/* An epoch's rest is skipped in the same way after a restore, and after a batch was put back, as without. */
+static void test_an_epoch_is_skipped_from_any_position(void **state)
+{
+	(void)state;
+	const struct stk_context_config cc = {.size = sizeof cc, .threads = 2};
+	struct stk_context *ctx;
+	struct stk_error err = {0};
+	assert_int_equal(stk_context_create(&cc, &ctx, NULL), STK_OK);
+	for (int c = 0; c < CUTS; c++)
+		for (int k = 0; k < CALLS; k++) {
+			struct stk_pipeline *p = cut_pipeline_after(ctx, &cuts[c], k);
+			char want[3][200], *before = state_of(p);
+			assert_int_equal(stk_pipeline_skip_epoch(p, NULL), STK_OK);
+			char *after = state_of(p);
+			for (int n = 0; n < 3; n++)
+				describe_next(p, want[n]);
+			stk_pipeline_destroy(p);
+
+			p = cut_pipeline(ctx, &cuts[c], before);
+			assert_int_equal(stk_pipeline_skip_epoch(p, NULL), STK_OK);
+			char *text = state_of(p);
+			assert_string_equal(text, after);
+			stk_text_free(text);
+			assert_continues_alike(p, want, "restored", c, k);
+
+			p = cut_pipeline_after(ctx, &cuts[c], k);
+			struct stk_batch *b = NULL;
+			if (stk_pipeline_next(p, &b, NULL) == STK_OK) {
+				assert_int_equal(stk_pipeline_put_back(p, b, NULL), STK_OK);
+				stk_batch_unref(&b);
+				assert_int_equal(stk_pipeline_skip_epoch(p, NULL), STK_OK);
+				assert_int_equal(stk_pipeline_restore(p, before, strlen(before), &err), STK_STATE);
+				assert_continues_alike(p, want, "put back", c, k);
+			} else {
+				stk_pipeline_destroy(p);
+			}
+			stk_text_free(before);
+			stk_text_free(after);
+		}
+	stk_context_unref(&ctx);
+}
+
 static void take_and_drop(struct stk_pipeline *p)
 {
 	struct stk_batch *b = NULL;
@@ -641,6 +683,7 @@ int main(void)
 		cmocka_unit_test(test_resume_at_every_batch),
 		cmocka_unit_test(test_a_batch_is_put_back),
 		cmocka_unit_test(test_steps_count_from_the_epochs_start),
+		cmocka_unit_test(test_an_epoch_is_skipped_from_any_position),
 		cmocka_unit_test(test_an_epoch_waits_for_the_consumer),
 		cmocka_unit_test(test_restoring_does_no_earlier_work),
 		cmocka_unit_test(test_scratch_does_not_depend_on_the_batch),

@@ -99,6 +99,53 @@ static void test_resuming_in_mid_epoch(void **state)
 		}
 }
 
+/* Makes a pipeline and takes the first n batches. */
+static struct stk_pipeline *pipeline_after(struct stk_context *ctx, struct source *s, int n)
+{
+	struct stk_pipeline *p = source_open(ctx, s, NULL);
+	stk_text_free(take_batches(p, s, 0, 0, n));
+	return p;
+}
+
+/* Skips the rest of the epoch. The next batch must be the first one of `epoch`. Closes the pipeline. */
+static void check_skip(struct stk_pipeline *p, const struct source *s, int64_t epoch)
+{
+	assert_int_equal(stk_pipeline_skip_epoch(p, NULL), STK_OK);
+	stk_text_free(take_batches(p, s, epoch, 0, 5));
+	stk_pipeline_destroy(p);
+	source_assert_balanced(s);
+}
+
+/* An epoch's rest is skipped in the same way after a restore, and after a batch was put back, as without. */
+static void test_skipping_from_any_position(void **state)
+{
+	(void)state;
+	for (int k = 0; k < 5; k++)
+		for (int32_t shards = 1; shards <= 2; shards++) {
+			const struct source s = {
+				.samples = 5 * BATCH * shards, .seek = STK_SEEK_BATCH, .shards = shards, .shard = shards - 1};
+			struct source saved = s, restored = s, put_back = s;
+			struct stk_context *ctx = source_context();
+			struct stk_pipeline *p = pipeline_after(ctx, &saved, k);
+			struct stk_batch *b = NULL;
+			struct stk_error err = {0};
+			char *text = NULL;
+			assert_int_equal(stk_pipeline_save(p, &text, NULL), STK_OK);
+			check_skip(p, &saved, k > 0);
+			p = source_open(ctx, &restored, NULL);
+			if (stk_pipeline_restore(p, text, strlen(text), &err))
+				fail_msg("after %d: %s", k, err.message);
+			check_skip(p, &restored, k > 0);
+			p = pipeline_after(ctx, &put_back, k);
+			assert_int_equal(stk_pipeline_next(p, &b, NULL), STK_OK);
+			assert_int_equal(stk_pipeline_put_back(p, b, NULL), STK_OK);
+			stk_batch_unref(&b);
+			check_skip(p, &put_back, k > 0);
+			stk_text_free(text);
+			stk_context_unref(&ctx);
+		}
+}
+
 static void assert_refused(struct source *s, const char *folder, const char *state, const char *says)
 {
 	struct stk_context *ctx = source_context();
@@ -201,6 +248,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_skipping_and_resuming),
 		cmocka_unit_test(test_resuming_in_mid_epoch),
+		cmocka_unit_test(test_skipping_from_any_position),
 		cmocka_unit_test(test_states_that_a_source_cannot_begin_at),
 		cmocka_unit_test(test_shards_that_cannot_be),
 		cmocka_unit_test(test_resuming_beside_a_reader),
