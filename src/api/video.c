@@ -480,7 +480,7 @@ size_t stk_video_counters(const struct stk_video *v, struct stk_counter *out, si
 		{"requests", v->source ? (double)stk__media_source_requests(v->source) : 0}, {"frames_on_gpu", (double)g.on_gpu},
 		{"index_kept", v->kept}, {"read_seconds", 1e-9 * (double)(c.read_ns + g.read_ns)},
 		{"decode_seconds", 1e-9 * (double)c.decode_ns}, {"convert_seconds", 1e-9 * (double)c.convert_ns}};
-	for (size_t i = 0; i < sizeof all / sizeof *all && i < n; i++)
+	for (size_t i = 0; i < sizeof all / sizeof *all && out && i < n; i++)
 		out[i] = all[i];
 	return sizeof all / sizeof *all;
 }

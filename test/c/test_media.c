@@ -250,6 +250,7 @@ static enum stk_status use_video(const uint8_t *avi, size_t size, const char *pa
 			*hash = (*hash ^ pixels[i]) * 1099511628211u;
 		assert_memory_equal(
 			pixels + (size_t)2 * HEIGHT * WIDTH * 3, pixels + (size_t)3 * HEIGHT * WIDTH * 3, (size_t)HEIGHT * WIDTH * 3);
+		assert_int_equal(stk_video_counters(v, NULL, 100), stk_video_counters(v, NULL, 0));
 		assert_memory_not_equal(pixels, pixels + (size_t)HEIGHT * WIDTH * 3, (size_t)HEIGHT * WIDTH * 3);
 	}
 	stk_video_close(v);
