@@ -409,13 +409,24 @@ enum stk_status stk_batch_use_stream_output(struct stk_batch *b, int32_t output,
 	return stk__block_use_stream(b->blocks[b->values[output]], (stk_gpu_stream)(uintptr_t)stream, err);
 }
 
+/* Sets *list to an output's list. Fails unless the output exists, and `i` is the number of one of its samples, or -1 for all of them. */
+static enum stk_status find_samples(
+	const struct stk_batch *b, int32_t output, int32_t i, const struct stk_tensor_list **list, struct stk_error *err)
+{
+	*list = stk_batch_output(b, output);
+	if (*list && i >= -1 && i < (*list)->count)
+		return STK_OK;
+	return stk__fail(err, STK_INVALID, "the batch has no sample %d of output %d", i, output);
+}
+
 enum stk_status stk_batch_copy(struct stk_batch *b, int32_t output, int32_t i, void *to, size_t size, struct stk_error *err)
 {
 	if (STK_NEED(err, b, to))
 		return STK_INVALID;
-	const struct stk_tensor_list *l = stk_batch_output(b, output);
-	if (!l || i >= l->count)
-		return stk__fail(err, STK_INVALID, "the batch has no sample %d of output %d", i, output);
+	const struct stk_tensor_list *l;
+	enum stk_status s = find_samples(b, output, i, &l, err);
+	if (s)
+		return s;
 	if (i < 0 && !l->dense)
 		return not_dense(l, b, err);
 	size_t bytes = i < 0 ? (size_t)stk_desc_bytes(&l->desc) * (size_t)l->count : (size_t)stk_desc_bytes(&l->samples[i].desc);
@@ -485,10 +496,11 @@ enum stk_status stk_batch_to_host(struct stk_batch *b, int32_t output, int32_t i
 {
 	if (STK_NEED(err, b, out))
 		return STK_INVALID;
-	const struct stk_tensor_list *l = stk_batch_output(b, output);
+	const struct stk_tensor_list *l;
 	*out = NULL;
-	if (!l || i >= l->count)
-		return stk__fail(err, STK_INVALID, "the batch has no sample %d of output %d", i, output);
+	enum stk_status s = find_samples(b, output, i, &l, err);
+	if (s)
+		return s;
 	int32_t first = i < 0 ? 0 : i, count = i < 0 ? l->count : 1;
 	struct stk_batch *copy = create(count > 0 ? count : 1, 1, 0);
 	struct stk_tensor *samples = copy ? allocate_copy(l, first, count, copy) : NULL;
@@ -516,7 +528,7 @@ enum stk_status stk_batch_to_host(struct stk_batch *b, int32_t output, int32_t i
 		.data = count > 0 ? samples[0].data : NULL,
 		.desc = i < 0 ? l->desc : samples[0].desc,
 		.device_id = -1};
-	enum stk_status s = copy_samples(b, output, first, i < 0, &copy->lists[0], err);
+	s = copy_samples(b, output, first, i < 0, &copy->lists[0], err);
 	if (s == STK_OK)
 		*out = copy;
 	else
@@ -626,10 +638,11 @@ enum stk_status stk_batch_dlpack(struct stk_batch *b, int32_t output, int32_t i,
 {
 	if (STK_NEED(err, b, out))
 		return STK_INVALID;
-	const struct stk_tensor_list *l = stk_batch_output(b, output);
+	const struct stk_tensor_list *l;
 	*out = NULL;
-	if (!l || i >= l->count)
-		return stk__fail(err, STK_INVALID, "the batch has no sample %d of output %d", i, output);
+	enum stk_status s = find_samples(b, output, i, &l, err);
+	if (s)
+		return s;
 	if (i < 0 && !l->dense)
 		return not_dense(l, b, err);
 	if (stk__dtype_enumeration(l->desc.dtype))

@@ -394,6 +394,10 @@ static void test_batches(void **state)
 	REFUSED(stk_batch_dlpack(b, 0, 0, NULL, &err), "out is NULL");
 	REFUSED(stk_batch_dlpack(b, INT32_MAX, 0, &capsule, &err), "no sample");
 	REFUSED(stk_batch_dlpack(b, 0, INT32_MAX, &capsule, &err), "no sample");
+	REFUSED(stk_batch_dlpack(b, 0, -2, &capsule, &err), "no sample -2");
+	REFUSED(stk_batch_copy(b, 0, -2, bytes, 8, &err), "no sample -2");
+	REFUSED(stk_batch_to_host(b, 0, INT32_MIN, &copy, &err), "no sample");
+	assert_null(copy);
 	REFUSED(stk_batch_copy(NULL, 0, 0, bytes, 8, &err), "b is NULL");
 	REFUSED(stk_batch_copy(b, 0, 0, NULL, 8, &err), "to is NULL");
 	REFUSED(stk_batch_copy(b, 0, 0, bytes, 8, &err), "8 bytes are given");
