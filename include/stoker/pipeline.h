@@ -132,12 +132,13 @@ STK_API STK_MUST_USE enum stk_status stk_pipeline_skip_epoch(struct stk_pipeline
 
 /* Makes a waiting stk_pipeline_next return STK_CANCELLED, as do all later calls. Any thread, also from a signal handler. */
 STK_API void stk_pipeline_cancel(struct stk_pipeline *p);
-/* Cancels the run and waits, at most `ms` milliseconds, until no source and no function is being called. For bindings that
- * check for signals before they destroy the pipeline; after this call the pipeline may only be destroyed. STK_TIMEOUT: a call has not
- * returned; try again. Returns STK_OK at once when called from inside such a function. */
+/* Cancels the run and waits, at most `ms` milliseconds (negative for no limit), until no source and no function is being called. For bindings that check for
+ * signals before they destroy the pipeline; after this call the pipeline may only be destroyed. STK_TIMEOUT: a call has not returned; try again. Returns
+ * STK_OK at once when called from inside such a function. */
 STK_API STK_MUST_USE enum stk_status stk_pipeline_end_within(struct stk_pipeline *p, int64_t ms, struct stk_error *err);
-/* Destroys the pipeline on another thread and waits for that thread, at most `ms` milliseconds. STK_TIMEOUT: a source, a user's function or a read has not
- * returned; the thread continues to wait, and frees the pipeline when it can. In either case the caller must not use the pipeline any more. Accepts NULL. */
+/* Destroys the pipeline on another thread and waits for that thread, at most `ms` milliseconds (negative for no limit). STK_TIMEOUT: a source, a user's
+ * function or a read has not returned; the thread continues to wait, and frees the pipeline when it can. In either case the caller must not use the pipeline
+ * any more. Accepts NULL. */
 STK_API STK_MUST_USE enum stk_status stk_pipeline_destroy_within(struct stk_pipeline *p, int64_t ms, struct stk_error *err);
 
 /* ---- description ---- */

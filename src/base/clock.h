@@ -27,4 +27,10 @@ static inline int64_t stk__clock_after_ms(int64_t from_ns, int64_t ms)
 	return __builtin_mul_overflow(ms, (int64_t)1000000, &t) || __builtin_add_overflow(t, from_ns, &t) ? INT64_MAX : t;
 }
 
+/* Returns the time `ms` milliseconds from now; INT64_MAX if `ms` is negative, which means no limit. */
+static inline int64_t stk__clock_deadline(int64_t ms)
+{
+	return ms < 0 ? INT64_MAX : stk__clock_after_ms(stk__clock_ns(), ms);
+}
+
 #endif

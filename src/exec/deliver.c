@@ -181,7 +181,7 @@ enum stk_status stk_pipeline_end_within(struct stk_pipeline *p, int64_t ms, stru
 {
 	if (STK_NEED(err, p))
 		return STK_INVALID;
-	const int64_t until = stk__clock_after_ms(stk__clock_ns(), ms > 0 ? ms : 0);
+	const int64_t until = stk__clock_deadline(ms);
 	enum stk_status s = stk__context_check(p->ctx, err);
 	if (s || stk__feed_is_calling(p) ||
 		stk__pool_is_worker(p->ctx->pool)) /* this thread does a part of the pipeline's work itself, so it would wait forever */
@@ -193,9 +193,13 @@ enum stk_status stk_pipeline_end_within(struct stk_pipeline *p, int64_t ms, stru
 		wait_at_most(p, until);
 	bool calls = stk__feed_calls(p);
 	pthread_mutex_unlock(&p->lock);
-	const int64_t left = (until - stk__clock_ns()) / 1000000;
-	if (!calls && p->callbacks->crew)
-		calls = !stk__pool_leave_within(p->ctx->pool, &p->client, left > 0 ? left : 0);
+	if (!calls && p->callbacks->crew) {
+		int64_t left;
+		do {
+			left = (until - stk__clock_ns()) / 1000000;
+			calls = !stk__pool_leave_within(p->ctx->pool, &p->client, left > 0 ? left : 0);
+		} while (calls && left > 0); /* the pool waits a few days at most */
+	}
 	return calls ? stk__fail(err, STK_TIMEOUT, "a user's source or function has not returned") : STK_OK;
 }
 

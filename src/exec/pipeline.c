@@ -458,7 +458,7 @@ enum stk_status stk_pipeline_destroy_within(struct stk_pipeline *p, int64_t ms, 
 		stk_pipeline_destroy(p);
 		return STK_OK;
 	}
-	const int64_t end = stk__clock_after_ms(stk__clock_ns(), ms > 0 ? ms : 0);
+	const int64_t end = stk__clock_deadline(ms);
 	const struct timespec until = {end / 1000000000, end % 1000000000};
 	pthread_mutex_lock(&e->lock);
 	for (int late = 0; !e->ended && !late;)

@@ -464,6 +464,25 @@ static void test_an_end_that_waits_for_a_source(void **state)
 	source_assert_balanced(&s);
 }
 
+/* A negative time is no limit: the call returns only after the source has. */
+static void test_an_end_without_a_time_limit(void **state)
+{
+	(void)state;
+	for (int destroy = 0; destroy < 2; destroy++) {
+		struct source s = {.samples = 4 * BATCH, .delay_us = 300000};
+		struct stk_context *ctx = source_context();
+		struct stk_pipeline *p = source_open(ctx, &s, NULL);
+		assert_int_equal(stk_pipeline_start(p, NULL), STK_OK);
+		while (pipeline_counter(p, "user_calls") < 1)
+			usleep(1000);
+		if (!destroy)
+			assert_int_equal(stk_pipeline_end_within(p, -1, NULL), STK_OK);
+		assert_int_equal(stk_pipeline_destroy_within(p, INT64_MIN, NULL), STK_OK);
+		source_assert_balanced(&s);
+		stk_context_unref(&ctx);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -480,6 +499,7 @@ int main(void)
 		cmocka_unit_test(test_a_source_shorter_than_the_reader_is_an_error),
 		cmocka_unit_test(test_functions_of_samples_and_batches),
 		cmocka_unit_test(test_an_end_that_waits_for_a_source),
+		cmocka_unit_test(test_an_end_without_a_time_limit),
 	};
 	alarm(250); /* if the test hangs, it fails */
 	return cmocka_run_group_tests_name("source", tests, NULL, NULL);
