@@ -185,9 +185,9 @@ enum stk_seek {
 	STK_SEEK_NEVER,
 };
 struct stk_source_callbacks {
-	/* Returns STK_OK; STK_END: this epoch has no more data, and in sample mode the batch ends with the samples given so far; STK_USER
-	 * with *err filled. All batches of an output have the type and number of dimensions of its first batch. A function gives every requested
-	 * sample, and never returns STK_END. */
+	/* Returns STK_OK; STK_END: this epoch has no more data, and in sample mode the batch ends with the samples given so far; or STK_USER, STK_IO or
+	 * STK_NO_MEMORY with *err filled. Any other status counts as STK_USER. All batches of an output have the type and number of dimensions of its first
+	 * batch. A function gives every requested sample, and never returns STK_END. */
 	enum stk_status (*pull)(void *user, const struct stk_feed_request *request, struct stk_feed *feed, struct stk_error *err);
 	void (*reset)(void *user, int64_t epoch); /* called when a new epoch begins; may be NULL */
 	void (*destroy)(void *user);              /* called when the callbacks are no longer needed; may be NULL */

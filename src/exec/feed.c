@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "exec/engine.h"
 #include "op/dims.h"
+#include "op/op.h"
 #include "thread/thread.h"
 
 #include <stdio.h>
@@ -196,7 +197,7 @@ static enum stk_status pull(struct stk_pipeline *p, struct stk_record *r, int32_
 		.position = r->samples[index < 0 ? 0 : index].place.position};
 	STK_COUNT(p, user_calls, 1);
 	stk__assert_unlocked(p);
-	enum stk_status s = node->source.pull(node->source.user, &request, &feed, err);
+	enum stk_status s = stk__status_of_pull(node->source.pull(node->source.user, &request, &feed, err));
 	if (s && s != STK_END)
 		add_source_to_error(p, node, &request, s, err);
 	if (s == STK_OK) {

@@ -163,6 +163,13 @@ struct stk_call {
 	const struct stk_gpu_call *gpu;
 };
 
+/* Returns the status that a call of stk_source_callbacks.pull counts as. Users may report the codes that graph.h names. Any other code would claim that
+ * something has happened to the pipeline, so it counts as STK_USER. */
+static inline enum stk_status stk__status_of_pull(enum stk_status s)
+{
+	return s == STK_OK || s == STK_END || s == STK_IO || s == STK_NO_MEMORY ? s : STK_USER;
+}
+
 /* An image file, and how a decoder's call would decode it. Lets a caller collect many files and decode them together. */
 struct stk_encoded {
 	const uint8_t *data;

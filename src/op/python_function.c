@@ -55,8 +55,8 @@ static struct stk_tensor result_of(const struct python_function *a, int32_t outp
 	return out;
 }
 
-/* Calls the user's function for n samples. STK_USER: it failed, or returned something that is not valid. After success, the caller must call feed->release
- * when it no longer needs the results; if feed->release is NULL, there is nothing to call. */
+/* Calls the user's function for n samples. STK_USER: it failed, or returned something that is not valid. STK_IO, STK_NO_MEMORY: it reported that. After
+ * success, the caller must call feed->release when it no longer needs the results; if feed->release is NULL, there is nothing to call. */
 static enum stk_status call_user(
 	const struct stk_call *calls, int32_t n, struct stk_feed *feed, const struct stk_feed_request *request, struct stk_error *err)
 {
@@ -64,8 +64,11 @@ static enum stk_status call_user(
 	feed->count = n;
 	enum stk_status s = calls[0].user->pull(calls[0].user->user, request, feed, err);
 	if (s) {
-		if (s == STK_END || (err && !err->message[0]))
-			s = stk__fail(err, STK_USER, "the function failed without saying why");
+		s = s == STK_END ? STK_USER : stk__status_of_pull(s);
+		if (err && !err->message[0])
+			return stk__fail(err, s, "the function failed without saying why");
+		if (err)
+			err->code = s;
 		return s;
 	}
 	if (feed->count != n)

@@ -42,7 +42,7 @@ static enum stk_status spoil(const struct source *s, struct stk_feed *feed, stru
 	switch (s->fault) {
 	case FAILS:
 		*err = (struct stk_error){.code = STK_USER, .sample = -1, .epoch = -1, .offset = -1, .message = "the shop is closed"};
-		return STK_USER;
+		return s->status ? s->status : STK_USER;
 	case FAILS_SILENTLY:
 		return STK_USER;
 	case WRONG_DTYPE:

@@ -19,7 +19,8 @@ struct source {
 	enum stk_seek seek;
 	int32_t shards, shard; /* number of shards (0 stands for 1), and index of this source's shard */
 	enum fault fault;
-	int64_t fault_at; /* position in the epoch at which the fault occurs */
+	int64_t fault_at;       /* position in the epoch at which the fault occurs */
+	enum stk_status status; /* what a source that FAILS returns; 0: STK_USER */
 	int delay_us;
 	struct stk_pipeline *asks; /* pull, release and reset read the counters of this pipeline; may be NULL */
 	/* The following members record calls. */

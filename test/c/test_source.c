@@ -341,6 +341,7 @@ static void test_callbacks_may_ask_the_pipeline(void **state)
 struct function {
 	bool by_batch;
 	enum fault fault;
+	enum stk_status status; /* what a function that FAILS returns; 0: STK_USER */
 	_Atomic int calls, released;
 };
 
@@ -359,7 +360,7 @@ static enum stk_status call_function(void *user, const struct stk_feed_request *
 		abort();
 	f->calls++;
 	if (f->fault == FAILS)
-		return stk__fail(err, STK_USER, "the function is out of order");
+		return stk__fail(err, f->status ? f->status : STK_USER, "the function is out of order");
 	uint8_t *memory = calloc(1, sizeof(void *) + (size_t)n * (BYTES + 4));
 	*(void **)(void *)memory = f;
 	for (int32_t i = 0; i < n; i++) {
@@ -440,6 +441,38 @@ static void test_functions_of_samples_and_batches(void **state)
 	}
 }
 
+/* Returns the status of the consumer's call for a batch whose source, or function, returns `status`. */
+static enum stk_status status_after(enum stk_status status, bool of_function)
+{
+	struct source s = {.samples = 2 * BATCH, .fault = of_function ? NO_FAULT : FAILS, .status = status};
+	struct function f = {.fault = FAILS, .status = status};
+	struct stk_context *ctx = source_context();
+	struct stk_pipeline *p = of_function ? function_open(ctx, &s, &f) : source_open(ctx, &s, NULL);
+	struct stk_batch *b = NULL;
+	struct stk_error err = {0};
+	const enum stk_status got = stk_pipeline_next(p, &b, &err);
+	assert_int_equal(err.code, got);
+	if (!strstr(err.message, of_function ? "the function is out of order" : "the shop is closed"))
+		fail_msg("status %d: %s", status, err.message);
+	stk_pipeline_destroy(p);
+	stk_context_unref(&ctx);
+	return got;
+}
+
+/* Codes that would claim that something happened to the pipeline, such as a timeout, reach the consumer as STK_USER. */
+static void test_statuses_that_users_return(void **state)
+{
+	(void)state;
+	const enum stk_status kept[] = {STK_USER, STK_IO, STK_NO_MEMORY},
+			      others[] = {STK_CANCELLED, STK_TIMEOUT, STK_LIMIT, STK_STATE, STK_CUDA, (enum stk_status)55};
+	for (int of_function = 0; of_function < 2; of_function++) {
+		for (size_t k = 0; k < sizeof kept / sizeof *kept; k++)
+			assert_int_equal(status_after(kept[k], of_function), kept[k]);
+		for (size_t k = 0; k < sizeof others / sizeof *others; k++)
+			assert_int_equal(status_after(others[k], of_function), STK_USER);
+	}
+}
+
 /* ---- ending a pipeline ---- */
 
 static void test_an_end_that_waits_for_a_source(void **state)
@@ -498,6 +531,7 @@ int main(void)
 		cmocka_unit_test(test_source_beside_a_reader),
 		cmocka_unit_test(test_a_source_shorter_than_the_reader_is_an_error),
 		cmocka_unit_test(test_functions_of_samples_and_batches),
+		cmocka_unit_test(test_statuses_that_users_return),
 		cmocka_unit_test(test_an_end_that_waits_for_a_source),
 		cmocka_unit_test(test_an_end_without_a_time_limit),
 	};
