@@ -50,8 +50,8 @@ STK_API STK_MUST_USE enum stk_status stk_image_open(
 /* Returns the type of the pixels of the open image; STK_NO_DTYPE if no image is open. */
 STK_API enum stk_dtype stk_image_dtype(const struct stk_image_decoder *d);
 /* Writes the pixels of the image that was opened last: of type stk_image_dtype, interleaved, row by row. bytes: the size of all pixels. May be called once
- * for each image. STK_STATE: it was called before, or no image is open. STK_INVALID: `bytes` is wrong. STK_CORRUPT: the image is damaged. STK_LIMIT: the
- * file and its decoding need more than 2 GiB of memory. STK_CANCELLED: `interrupted` returned true. STK_UNSUPPORTED, STK_NO_MEMORY. */
+ * for each image. STK_STATE: it was called before, or no image is open. STK_INVALID: `bytes` is wrong; the image stays open. STK_CORRUPT: the image is
+ * damaged. STK_LIMIT: the file and its decoding need more than 2 GiB of memory. STK_CANCELLED: `interrupted` returned true. STK_UNSUPPORTED, STK_NO_MEMORY. */
 STK_API STK_MUST_USE enum stk_status stk_image_read(struct stk_image_decoder *d, void *to, size_t bytes, struct stk_error *err);
 
 #ifdef __cplusplus

@@ -166,7 +166,18 @@ static void scale_elements(const struct stk_image *from, void *to, enum stk_dtyp
 	}
 }
 
-static enum stk_status decode(struct stk_image_decoder *d, void *to, size_t bytes, struct stk_error *err)
+/* Fails unless `bytes` is the size of all pixels of the open image. */
+static enum stk_status check_size(const struct stk_image_decoder *d, size_t bytes, struct stk_error *err)
+{
+	int32_t width, height, channels = stk__image_channels(&d->info, d->type);
+	stk__image_extent(&d->info, !d->request.as_stored, &width, &height);
+	if (bytes == (size_t)width * (size_t)height * (size_t)channels * stk_dtype_size(d->dtype))
+		return STK_OK;
+	return stk__fail(err, STK_INVALID, "%zu bytes are given for an image of %d x %d pixels of %d channels of %s", bytes, width, height,
+		channels, stk_dtype_name(d->dtype));
+}
+
+static enum stk_status decode(struct stk_image_decoder *d, void *to, struct stk_error *err)
 {
 	const struct stk_image_request *q = &d->request;
 	struct stk_decoder **decoder = q->lenient ? &d->lenient : &d->strict;
@@ -182,9 +193,6 @@ static enum stk_status decode(struct stk_image_decoder *d, void *to, size_t byte
 	int32_t width, height, channels = stk__image_channels(&d->info, d->type);
 	stk__image_extent(&d->info, request.orient, &width, &height);
 	size_t elements = (size_t)width * (size_t)height * (size_t)channels;
-	if (bytes != elements * stk_dtype_size(d->dtype))
-		return stk__fail(err, STK_INVALID, "%zu bytes are given for an image of %d x %d pixels of %d channels of %s", bytes, width,
-			height, channels, stk_dtype_name(d->dtype));
 	request.window = (struct stk_rect){0, 0, width, height};
 	bool direct = d->dtype == STK_UINT8 || d->dtype == d->info.dtype;
 	enum stk_dtype decoded = direct ? d->dtype : d->info.dtype;
@@ -205,7 +213,10 @@ enum stk_status stk_image_read(struct stk_image_decoder *d, void *to, size_t byt
 		return STK_INVALID;
 	if (!d->open)
 		return stk__fail(err, STK_STATE, "no image is open, or it was read already");
-	enum stk_status s = decode(d, to, bytes, err);
+	enum stk_status s = check_size(d, bytes, err);
+	if (s)
+		return name_file(d, s, err);
+	s = decode(d, to, err);
 	close_image(d);
 	return s ? name_file(d, s, err) : STK_OK;
 }

@@ -584,6 +584,19 @@ static void test_images(void **state)
 	REFUSED(stk_image_open(d, &q, shape, &err), "path or data");
 	REFUSED(stk_image_read(NULL, &byte, 1, &err), "d is NULL");
 	REFUSED(stk_image_read(d, NULL, 1, &err), "to is NULL");
+	/* a read of the wrong size does not close the image */
+	char path[512];
+	file_path(folder, 0, path, sizeof path);
+	q = (struct stk_image_request){.size = sizeof q, .path = path};
+	assert_int_equal(stk_image_open(d, &q, shape, &err), STK_OK);
+	const size_t size = (size_t)(shape[0] * shape[1] * shape[2]) * stk_dtype_size(stk_image_dtype(d));
+	uint8_t *pixels = malloc(size);
+	assert_non_null(pixels);
+	REFUSED(stk_image_read(d, pixels, size - 1, &err), "bytes are given");
+	assert_int_equal(stk_image_read(d, pixels, size, &err), STK_OK);
+	assert_int_equal(stk_image_read(d, pixels, size, &err), STK_STATE);
+	err = (struct stk_error){0};
+	free(pixels);
 	stk_image_decoder_destroy(d);
 	FINE(stk_image_decoder_destroy(NULL));
 	REFUSED(stk_image_inspect(NULL, 1, &header, &err), "needs data");
