@@ -5,6 +5,7 @@
 
 #include "stoker/audio.h"
 #include "stoker/batch.h"
+#include "stoker/batching.h"
 #include "stoker/cache.h"
 #include "stoker/catalog.h"
 #include "stoker/context.h"
