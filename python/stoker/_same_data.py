@@ -10,6 +10,26 @@ from collections.abc import Sequence
 from typing import Any
 
 _MOST = 4096  # a digest covers at most this many entries of a list, evenly spaced
+# Beginnings of parameters of URLs that S3, Google Cloud Storage, Alibaba and Hugging Face sign.
+_SIGNING = ("x-amz-", "x-goog-", "x-oss-", "x-xet-")
+# By the parameter that holds a signature: the parameters that come with it, in URLs of S3 (version 2), Google Cloud Storage (version 2), CloudFront and Azure.
+# Without a signature, such a parameter may mean another thing.
+_SIGNATURES = {
+    "signature": (
+        "expires",
+        "policy",
+        "key-pair-id",
+        "hash-algorithm",
+        "awsaccesskeyid",
+        "googleaccessid",
+        "ossaccesskeyid",
+        "security-token",
+    ),
+    "sig": (
+        *("se", "st", "sp", "sv", "sr", "ss", "srt", "sip", "spr", "sdd", "ses", "si"),
+        *("skoid", "sktid", "skt", "ske", "sks", "skv", "saoid", "suoid", "scid"),
+    ),
+}
 _DEPTH = 8  # the most levels of data sets inside others that a digest covers
 
 
@@ -48,11 +68,17 @@ def without_query(name: str) -> str:
     return name.partition("?")[0] if name[:8].lower().startswith(("http://", "https://")) else name
 
 
-def without_queries(names: Sequence[str]) -> list[str]:
-    """Returns the names of files without their queries, because a URL that was signed again names the same object. If that makes different names equal, as
-    those of a server that finds its objects by the query, all names stay as they are."""
-    short = list(map(without_query, names))
-    return short if len(set(short)) == len(set(names)) else list(names)
+def without_signature(name: str) -> str:
+    """Returns a file's name. From that of http, leaves out the parameters of the query that a signature consists of, because a URL that was signed again names
+    the same object. Other parameters stay, since a server may find its objects by them."""
+    path = without_query(name)
+    if path == name:
+        return name
+    given = name[len(path) + 1 :].split("&")
+    keys = [parameter.partition("=")[0].lower() for parameter in given]
+    signing = {key for sign, others in _SIGNATURES.items() if sign in keys for key in (sign, *others)}
+    kept = [parameter for parameter, key in zip(given, keys, strict=True) if key not in signing and not key.startswith(_SIGNING)]
+    return f"{path}?{'&'.join(kept)}" if kept else path
 
 
 def digest_of_pairs(paths: Sequence[Any], targets: Sequence[Any]) -> str:

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 from stoker import Loader
-from stoker._same_data import without_queries
+from stoker._same_data import without_signature
 from stoker.errors import StateError
 from stoker.loader.sources import _table_pack
 from stoker.loader.sources._table import Table, partitions_of
@@ -88,10 +88,42 @@ def test_a_run_is_resumed_with_urls_that_were_signed_again(url, tmp_path, shuffl
         make("two").load_state_dict(state)
 
 
-def test_queries_that_tell_objects_apart_stay_in_digests():
-    names = ["http://h/get?id=1", "http://h/get?id=2", "s3://b/a?1"]
-    assert without_queries(names) == names
-    assert without_queries(["HTTP://h/a?1", "HTTP://h/a?1", "az://h/b?2", "/c?3"]) == ["HTTP://h/a", "HTTP://h/a", "az://h/b?2", "/c?3"]
+# URLs, and what stays of their queries.
+QUERIES = {
+    "S3": ("X-Amz-Algorithm=A&X-Amz-Expires=9&x-amz-signature=b&versionId=3", "?versionId=3"),
+    "S3, version 2": ("AWSAccessKeyId=a&Expires=9&Signature=b%3D", ""),
+    "Google": ("X-Goog-Algorithm=A&generation=7&X-Goog-Signature=b", "?generation=7"),
+    "Google, version 2": ("GoogleAccessId=a&Expires=9&Signature=b", ""),
+    "Azure": ("sv=2024&st=1&se=2&sr=b&sp=r&spr=https&skoid=3&sktid=4&skt=5&ske=6&sks=b&skv=7&sig=c&snapshot=8", "?snapshot=8"),
+    "CloudFront": ("response-content-type=x&Expires=9&Policy=p_&Signature=s~&Key-Pair-Id=K", "?response-content-type=x"),
+    "none": ("file=a/b.parquet&sp=train&policy=3&expires=0", "?file=a/b.parquet&sp=train&policy=3&expires=0"),
+    "no key": ("1", "?1"),
+}
+
+
+@pytest.mark.parametrize("case", QUERIES)
+def test_only_signatures_are_left_out_of_urls(case):
+    query, kept = QUERIES[case]
+    assert without_signature(f"HTTPS://h/a.parquet?{query}") == f"HTTPS://h/a.parquet{kept}"
+    for name in (f"az://h/b?{query}", f"/c?{query}", "http://h/d"):
+        assert without_signature(name) == name
+
+
+def test_a_run_does_not_go_on_with_a_file_that_only_the_query_tells_apart(url, tmp_path):
+    write(tmp_path / "get.parquet", {"i": list(range(8))})
+
+    def make(file, signature):
+        return Loader(f"{signed(f'{url}/get.parquet', signature)}&file={file}", 4, shuffle=False)
+
+    first = make("a/train.parquet", "one")
+    assert next(iter(first)).i.tolist() == [0, 1, 2, 3]
+    state = first.state_dict()
+    again = make("a/train.parquet", "two")
+    again.load_state_dict(state)
+    assert [b.i.tolist() for b in again] == [[4, 5, 6, 7]]
+    for file in ("a/val.parquet", "b/train.parquet"):
+        with pytest.raises(StateError, match="another data set"):
+            make(file, "one").load_state_dict(state)
 
 
 @pytest.mark.parametrize("scheme", ["s3", "az", "http"])

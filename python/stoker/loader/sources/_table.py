@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from stoker import _numbers
 from stoker._arrays import bytes_of
-from stoker._same_data import without_queries, without_query
+from stoker._same_data import without_query, without_signature
 from stoker._storage import Storage, common
 from stoker._where import notice
 from stoker.errors import CorruptError, InvalidArgumentError, LimitError, StateError
@@ -417,12 +417,11 @@ class Table:
         return sum(map(self.group_bytes, range(len(self.groups))))
 
     def digest(self, old: bool = False) -> str:
-        """Returns a digest of the files' names, without folders, and of the numbers of rows of all groups, for saved states. old: whether the queries of URLs
+        """Returns a digest of the files' names, without folders, and of the numbers of rows of all groups, for saved states. old: whether signatures of URLs
         count, as in states of earlier versions."""
         import hashlib
 
-        names = [f.name for f in self.files]
-        short = {name: made.rpartition("/")[2] for name, made in zip(names, names if old else without_queries(names), strict=True)}
+        short = {f.name: f.name.rpartition("/")[2] if old else _short(without_signature(f.name)) for f in self.files}
         facts = [(short[f.name], n) for (f, _), n in zip(self.groups, self.rows, strict=True)]
         return hashlib.blake2b(json.dumps(facts).encode(), digest_size=8).hexdigest()
 
@@ -627,6 +626,11 @@ class Table:
     def __repr__(self) -> str:
         first = self.files[0].shown
         return first if len(self.files) == 1 else f"{first} and {len(self.files) - 1} more"
+
+
+def _short(name: str) -> str:
+    """Returns a file's name without its folder. The query of a URL, which may hold slashes, stays."""
+    return name[without_query(name).rfind("/") + 1 :]
 
 
 def _written(file: TableFile) -> bytes:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from stoker import _files
-from stoker._same_data import without_queries
+from stoker._same_data import without_signature
 from stoker._storage import Storage
 from stoker.errors import CorruptError, InvalidArgumentError, ReadError
 from stoker.loader.sources._table import partitions_of, with_partitions
@@ -117,7 +117,7 @@ def _parquet(patterns: Sequence[str], storage: Storage, named: Collection[str]) 
         for f in files
         for g in range(f.footer.num_row_groups)
     ]
-    facts = [[name, *map(str, f.mark[:2])] for f, name in zip(files, without_queries([f.name for f in files]), strict=True)]
+    facts = [[without_signature(f.name), *map(str, f.mark[:2])] for f in files]
     return Rows([p for p in parts if p.rows], schema, features_of(files[0].schema), [f.shown for f in files], facts)
 
 
