@@ -173,6 +173,19 @@ def test_masks_are_converted_as_datasets_does(tmp_path, form, mode):
             Loader([str(first), str(source)], 4, fields={"image": "Image", "mask": "Mask"})
 
 
+@pytest.mark.parametrize("mode", [None, "L"])
+def test_nulls_of_masks_are_filled_by_arrays(tmp_path, mode):
+    columns = {"image": [palette(np.zeros((8, 8), np.uint8))] * 2, "mask": [palette(np.full((8, 8), 1, np.uint8)), None]}
+    features = {"image": {"_type": "Image"}, "mask": {"_type": "Image"} | ({"mode": mode} if mode else {})}
+    path = write(tmp_path / "a.parquet", columns, features=features)
+    for fill in (np.full((8, 8), 7, np.uint8), Image.new("L", (8, 8), 7)):
+        batch = next(iter(Loader.from_parquet(path, 2, fields={"image": "Image", "mask": "Mask"}, nulls={"mask": fill})))
+        assert [set(mask.ravel().tolist()) for mask in batch.mask] == [{40 if mode else 1}, {7}]
+    fill = palette(np.full((8, 8), 2, np.uint8))  # a file is converted as those of the column
+    batch = next(iter(Loader.from_parquet(path, 2, fields={"image": "Image", "mask": "Mask"}, nulls={"mask": fill})))
+    assert [set(mask.ravel().tolist()) for mask in batch.mask] == [{40 if mode else 1}, {80 if mode else 2}]
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_channels_that_contradict_the_users_audio_are_refused(tmp_path, form):
     def make(**given):

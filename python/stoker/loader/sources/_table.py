@@ -583,7 +583,8 @@ class Table:
             if taken > self.limit:
                 raise self._too_large(i, "it takes", taken)
         for name, mode in self.modes.items():
-            values[name] = InMode(values[name], mode)
+            if isinstance(values[name], (str, bytes, bytearray, memoryview)):  # `nulls` may give an array
+                values[name] = InMode(values[name], mode)
         where = self.where(i) if self.sound is None and self.image == "image" else f"{self.where(i)[:-1]}, column '{self.image}']"
         return Row({"image": values.pop(self.image), **values}, where)
 
