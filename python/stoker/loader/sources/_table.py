@@ -191,7 +191,7 @@ class Table:
         known = set(schema.names)
         for f in self.files[1:]:
             self._check_schema(f)
-            if names is None and not known.issuperset(f.schema.names):
+            if names is None and not known.issuperset(f.roots):  # not schema.names, which pyarrow makes again for each call
                 self._check_further(f, known)
         self._check_classes()
         self._check_folders()
@@ -201,7 +201,7 @@ class Table:
         """Finds the modes of Pillow to which `datasets` converts masks. Raises InvalidArgumentError for an image that `datasets` converts to another mode than
         RGB, and for a mask with several modes."""
         self.modes: dict[str, str] = {}
-        if not any(b'"mode"' in _written(f) for f in self.files):
+        if not any(b'"mode"' in written for written in self._schemas):
             return
         for column in self.columns:
             kind = kinds.get(column.name, Kind()).name
@@ -221,8 +221,15 @@ class Table:
 
     def features_in_files(self, column: str) -> list[tuple[str, dict[str, Any]]]:
         """Returns the features of a column that `datasets` wrote, each with the name of the first file that has them; {} for files without features."""
-        first = {_written(f): f for f in reversed(self.files)}
-        return [(f.shown, features_of(f.schema).get(column, {})) for f in reversed(first.values())]
+        return [(f.shown, features_of(f.schema).get(column, {})) for f in self._schemas.values()]
+
+    @functools.cached_property
+    def _schemas(self) -> dict[bytes, TableFile]:
+        """A dict from the texts that `datasets` wrote into schemas to the first file with each. It is made once, since pyarrow copies a schema's metadata."""
+        first: dict[bytes, TableFile] = {}
+        for f in self.files:
+            first.setdefault(_written(f), f)
+        return first
 
     def _check_folders(self) -> None:
         """Raises InvalidArgumentError if a column in a file has other values than the name of the file's folder says. Only the statistics in the footers are
@@ -659,7 +666,7 @@ def partitions_of(files: Sequence[TableFile]) -> dict[str, dict[str, Any]]:
     parts = [partition_of(without_query(f.name)) for f in files]
     found: dict[str, dict[str, Any]] = {}
     for key in parts[0]:
-        if any(key in f.schema.names for f in files) or not all(key in s for s in parts):
+        if not all(key in s for s in parts) or any(f.schema.get_field_index(key) >= 0 for f in files):
             continue
         texts = {f.name: None if s[key] == NO_VALUE else s[key] for f, s in zip(files, parts, strict=True)}
         whole = all(t is None or (t.isascii() and t.removeprefix("-").isdecimal() and len(t) < 19) for t in texts.values())
