@@ -2,6 +2,7 @@
 """Samples of data sets of all kinds are used unchanged, converted with a notice, or refused with advice. torchvision, NumPy and pandas are the references."""
 
 import collections
+import contextlib
 import copy
 import dataclasses
 import gzip
@@ -532,6 +533,10 @@ def test_changes_of_a_data_set_whose_files_were_read(tree):
     def inside(change):
         return lambda source: change(source.dataset)
 
+    pairs = folder()
+    pairs.samples = [[path, target] for path, target in pairs.samples]
+    tuples = folder()
+    tuples.samples = [(path, [target, target]) for path, target in tuples.samples]
     for source, change, name in (
         (folder(), replace("transform", None), "transform"),
         (folder(), lambda s: setattr(s, "samples", s.samples[:4]), "samples"),
@@ -544,6 +549,8 @@ def test_changes_of_a_data_set_whose_files_were_read(tree):
         (part(folder()), lambda s: s.indices.__setitem__(1, 7), "indices"),
         (torch.utils.data.Subset(folder(), np.arange(3)), lambda s: s.indices.__setitem__(1, 7), "indices"),
         (part(folder()), inside(lambda s: s.samples.__setitem__(20, (s.samples[20][0], np.zeros(2)))), "samples"),
+        (pairs, lambda s: s.samples[2].__setitem__(1, 1), "samples"),
+        (tuples, lambda s: s.samples[2][1].__setitem__(1, 1), "samples"),
         (in_memory("MNIST", torch.zeros(4, 6, 5, dtype=torch.uint8), torch.zeros(4)), lambda s: s.targets.add_(1), "targets"),
         (in_memory("MNIST", torch.zeros(4, 6, 5, dtype=torch.uint8), torch.zeros(4)), lambda s: s.data[3].add_(1), "data"),
         (in_memory("CIFAR10", np.zeros((4, 6, 5, 3), np.uint8), [0] * 4), lambda s: s.targets.__setitem__(1, 2), "targets"),
@@ -555,10 +562,40 @@ def test_changes_of_a_data_set_whose_files_were_read(tree):
         with pytest.raises(StateError, match=f"its {name} was changed after the Loader had read it"):
             iter(loader)
     kept = folder()
+    kept.labels, kept.data = torch.zeros(len(kept)), [0]  # attributes that other data sets have
     loader = Loader(kept, 4)
     kept.targets, kept.epoch = [], 3
+    kept.labels[:], kept.data[0] = 1, 1
     kept.samples[3] = (str(kept.samples[3][0]), int(kept.samples[3][1]))  # an equal entry
     assert len(list(loader)) == len(loader) == len(list(loader))
+
+
+def test_only_the_samples_of_a_subset_are_compared():
+    """Changes of other samples have no effect on the batches."""
+    torchvision = import_torchvision()
+
+    def cifar():
+        source = torchvision.datasets.CIFAR10.__new__(torchvision.datasets.CIFAR10)
+        source.data, source.targets = np.zeros((40, 6, 5, 3), np.uint8), [0] * 40
+        source.transform, source.target_transform, source.transforms = torchvision.transforms.ToTensor(), None, None
+        return source
+
+    def subset(source, ids):
+        return torch.utils.data.Subset(source, ids)
+
+    shapes = (
+        lambda s: subset(s, [1, 5, -1]),
+        lambda s: subset(subset(s, [7, 5, 1, 39, 8]), np.array([1, 2, 3])),
+        lambda s: torch.utils.data.ConcatDataset([subset(s, range(5, 6)), subset(s, [39, 1])]),
+        lambda s: subset(torch.utils.data.ConcatDataset([subset(s, [0, 1, 2]), subset(s, [39, 5])]), [1, 3, -1]),
+    )
+    for shape in shapes:
+        for changed in range(40):
+            source = cifar()
+            loader = Loader(shape(source), 3)
+            source.data[changed, 5, 4, 2] = 1
+            with pytest.raises(StateError, match="its data") if changed in (1, 5, 39) else contextlib.nullcontext():
+                loader._spec.check_taken()
 
 
 class Preset:

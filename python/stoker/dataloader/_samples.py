@@ -191,7 +191,7 @@ def _of_torchvision(dataset: Any) -> Reader | None:
     for module, name in _IN_MEMORY:
         if _is(dataset, f"torchvision.datasets.{module}", name):
             return _of_arrays(dataset, name)
-    for name, (module, samples) in _LISTING_FILES.items():
+    for name, (module, _, samples) in _LISTING_FILES.items():
         if _is(dataset, f"torchvision.datasets.{module}", name):
             pairs = samples(dataset)
             if not pairs:

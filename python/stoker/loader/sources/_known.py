@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -30,6 +31,7 @@ class Listed:
         return Listed([self.samples[i] for i in indices], self.transform)
 
 
+_SUBSET, _CONCATENATED = ("torch.utils.data.dataset", "Subset"), ("torch.utils.data.dataset", "ConcatDataset")
 _SAMPLES = ("__getitem__", "__getitems__", "__len__")
 
 
@@ -49,22 +51,15 @@ def is_stream(source: Any) -> bool:
 def known(source: Any) -> Listed | Arrays | None:
     """Returns the files or arrays of a torchvision data set, or of a Subset or ConcatDataset of these; None if the source's own Python must make the samples.
     Raises InvalidArgumentError if a torchvision data set has a target_transform."""
-    if _is(source, "torch.utils.data.dataset", "Subset"):
+    if _is(source, *_SUBSET):
         whole = known(source.dataset)
         return whole and whole.part(ids_of(source.indices))
-    if _is(source, "torch.utils.data.dataset", "ConcatDataset"):
+    if _is(source, *_CONCATENATED):
         return _joined([known(part) for part in source.datasets])
     found = _of_torchvision(source)
     if found is not None and getattr(source, "target_transform", None) is not None:
         raise InvalidArgumentError("the dataset has a target_transform: apply it to the targets, and give Loader a list of (path, target)")
     return found
-
-
-# Attributes from which `known` makes the files or arrays.
-_READ = (
-    *("transform", "transforms", "target_transform", "loader", "indices", "dataset", "datasets"),
-    *("samples", "data", "targets", "labels", "_samples", "_image_files", "_images", "_labels"),
-)
 
 
 _OF_TRANSFORMS = ("stoker", "torch", "torchaudio", "torchvision")  # packages whose transforms do what their attributes say
@@ -76,14 +71,16 @@ class Taken:
 
     def __init__(self, source: Any) -> None:
         self._source = source
-        self._read = [(name, value, _inside(name, value)) for name, value in _read_of(source)]
+        parts: dict[int, _Part] = {}
+        _find_parts(source, None, parts)
+        self._read = [_Attribute(part.owner, name, part.rows()) for part in parts.values() for name in part.names]
 
     def check(self) -> None:
         """Raises StateError if an attribute has another value, a list other elements, an array other numbers, or a transform other settings, than when the
         Loader was made."""
-        for (name, value, inside), (_, now) in zip(self._read, _read_of(self._source), strict=False):
-            if value is not now or not _is_still(inside, name, now):
-                raise changed(f"{type(self._source).__name__}: its {name}", "or one data set for each")
+        for attribute in self._read:
+            if not attribute.is_as_before():
+                raise changed(f"{type(self._source).__name__}: its {attribute.name}", "or one data set for each")
 
 
 class TakenTransforms:
@@ -100,36 +97,85 @@ class TakenTransforms:
             raise changed(f"Loader: the argument {self._argument}", "or change images in a function, whose Python runs for each of them")
 
 
-def _read_of(source: Any) -> Iterator[tuple[str, Any]]:
-    """Yields (name, value) of the attributes that `known` reads, also of the data sets inside of a Subset or ConcatDataset."""
-    held = vars(source)
-    for name in _READ:
-        if name not in held or (name == "targets" and "samples" in held):  # the targets of an ImageFolder are those in `samples`
-            continue
-        value = held[name]
-        yield name, value
-        for part in value if name == "datasets" else [value] if name == "dataset" else ():
-            yield from _read_of(part)
+class _Part:
+    """A data set of which `known` reads the attributes `names`: the whole one, or one inside of a Subset or ConcatDataset."""
+
+    def __init__(self, owner: Any) -> None:
+        self.owner, self.names = owner, _names_read(owner)
+        self._rows: list[Any] | None = []
+
+    def add(self, rows: Any) -> None:
+        """Adds samples that are read. rows: an array of their ids, or None for all samples."""
+        self._rows = None if rows is None or self._rows is None else [*self._rows, rows]
+
+    def rows(self) -> Any:
+        """Returns an array of the ids of the samples that are read, each id once, or None for all samples."""
+        import numpy as np
+
+        if self._rows is None:
+            return None
+        every = np.zeros(len(self.owner), bool)
+        for rows in self._rows:
+            every[rows] = True
+        return None if every.all() else np.flatnonzero(every)
 
 
-def _inside(name: str, value: Any) -> Any:
-    """Returns what is inside of an attribute, for a comparison: the settings of the transforms that the Loader would compile, a copy of a list, or the checksum
-    of an array."""
-    if name == "transform":
+def _find_parts(source: Any, rows: Any, parts: dict[int, _Part]) -> None:
+    """Adds a data set and those inside of it to `parts`, by their ids, so that what several Subsets share is compared only once. rows: as in _Part.add."""
+    import numpy as np
+
+    parts.setdefault(id(source), _Part(source)).add(rows)
+    if _is(source, *_SUBSET):
+        ids = np.asarray(ids_of(source.indices), np.int64)
+        _find_parts(source.dataset, ids if rows is None else ids[rows], parts)
+    elif _is(source, *_CONCATENATED):
+        rows = None if rows is None else np.where(rows < 0, rows + len(source), rows)
+        first = 0
+        for part in source.datasets:
+            inside = None if rows is None else rows[(rows >= first) & (rows < first + len(part))] - first
+            _find_parts(part, inside, parts)
+            first += len(part)
+
+
+class _Attribute:
+    """An attribute of a data set, and what is inside of it: the settings of the transforms that the Loader would compile, a copy of a list, or the checksum of an
+    array. rows: the rows of an array to which the checksum is limited, or None."""
+
+    def __init__(self, owner: Any, name: str, rows: Any) -> None:
+        self.name = name
+        self._owner, self._rows = owner, rows
+        self._value = vars(owner).get(name)
+        self._inside = _copy_of(self._value) if isinstance(self._value, list) else self._read()
+
+    def _read(self) -> Any:
+        if self.name == "transform":
+            try:
+                return _settings_of(flatten(self._value, pil=True))
+            except Exception:  # the user has changed it to something that cannot be compiled
+                return _Object(self._value)
+        return _checksum_of(self._value, self._rows) if is_array(self._value) else None
+
+    def is_as_before(self) -> bool:
+        """Compares a list of a million samples within a few milliseconds, because its elements are mostly the same objects."""
+        if vars(self._owner).get(self.name) is not self._value:
+            return False
         try:
-            return _settings_of(flatten(value, pil=True))
-        except Exception:  # the user has changed it to something that cannot be compiled
-            return _Object(value)
-    return list(value) if isinstance(value, list) else _checksum_of(value) if is_array(value) else None
+            return bool(self._inside == (self._value if isinstance(self._value, list) else self._read()))
+        except Exception:  # an element was replaced by an array, whose comparison has no single result
+            return False
 
 
-def _is_still(inside: Any, name: str, value: Any) -> bool:
-    """Returns whether _inside(name, value) would return `inside`. Compares a list of a million samples within a few milliseconds, because its elements are mostly
-    the same objects."""
-    try:
-        return bool(inside == (value if isinstance(value, list) else _inside(name, value)))
-    except Exception:  # an element was replaced by an array, whose comparison has no single result
-        return False
+def _copy_of(values: list[Any] | tuple[Any, ...]) -> Any:
+    """Copies a list, and the lists inside of it and of its tuples."""
+    if not _holds_lists(values):
+        return list(values) if isinstance(values, list) else values
+    inside = [_copy_of(value) if type(value) in (list, tuple) else value for value in values]
+    return inside if isinstance(values, list) else tuple(inside)
+
+
+def _holds_lists(values: Iterable[Any]) -> bool:
+    kinds = set(map(type, values))
+    return list in kinds or (tuple in kinds and _holds_lists(itertools.chain.from_iterable(v for v in values if type(v) is tuple)))
 
 
 class _Object:
@@ -155,6 +201,7 @@ class _Attributes(dict[str, Any]):
 
 _MOST_COMPARED = 10000  # the most elements of an array whose values are compared
 _MOST_SUMMED = 1 << 28  # the most bytes of an array of which a checksum is compared, which takes 50 ms
+_BLOCK = 1 << 20  # about as many bytes of an array's rows are copied at once for a checksum
 
 
 def _settings_of(value: Any, above: tuple[int, ...] = ()) -> Any:
@@ -184,16 +231,24 @@ def _settings_of(value: Any, above: tuple[int, ...] = ()) -> Any:
     return [type(value), _Attributes((name, _settings_of(vars(value)[name], above)) for name in names)]
 
 
-def _checksum_of(array: Any) -> Any:
+def _checksum_of(array: Any, rows: Any = None) -> Any:
     """Returns a checksum of an array's bytes, with its type and shape. Arrays that are too large, or whose numbers are not in main memory, are compared only by
-    identity."""
+    identity. rows: ids of the rows that are read; None: all of them."""
     import zlib
 
     from stoker.loader.sources._contents import is_plain_array, memory_of  # imported here, because it loads pickle
 
-    if not is_plain_array(array) or array.nbytes > _MOST_SUMMED:
+    if not is_plain_array(array):
         return _Object(array)
-    return [str(array.dtype), tuple(array.shape), zlib.crc32(memory_of(array))]
+    size = array.nbytes if rows is None else array.nbytes // max(1, len(array)) * len(rows)
+    if size > _MOST_SUMMED:
+        return _Object(array)
+    if rows is None:
+        return [str(array.dtype), tuple(array.shape), zlib.crc32(memory_of(array))]
+    checksum, step = 0, max(1, _BLOCK * len(rows) // max(1, size))
+    for start in range(0, len(rows), step):
+        checksum = zlib.crc32(memory_of(array[rows[start : start + step]]), checksum)
+    return [str(array.dtype), tuple(array.shape), checksum]
 
 
 def ids_of(indices: Iterable[Any]) -> list[int]:
@@ -247,13 +302,31 @@ def _of_torchvision(source: Any) -> Listed | Arrays | None:
         return None
     if _is(source, "torchvision.datasets.folder", "DatasetFolder"):
         return _of_folder(source)
-    for (module, name), read in _IN_MEMORY.items():
+    for (module, name), (targets, layout) in _IN_MEMORY.items():
         if _is(source, f"torchvision.datasets.{module}", name):
-            return read(source)
-    for name, (module, samples) in _LISTING_FILES.items():
+            return Arrays.of(source.data, getattr(source, targets), source.transform, layout)
+    for name, (module, _, samples) in _LISTING_FILES.items():
         if _is(source, f"torchvision.datasets.{module}", name) and _default_loader(getattr(source, "loader", None)):
             return _of_files(source, samples)
     return None
+
+
+def _names_read(source: Any) -> tuple[str, ...]:
+    """Returns the names of the attributes that `known` reads of a source."""
+    if _is(source, *_SUBSET):
+        return "dataset", "indices"
+    if _is(source, *_CONCATENATED):
+        return ("datasets",)
+    transforms = "transform", "transforms", "target_transform"
+    if _is(source, "torchvision.datasets.folder", "DatasetFolder"):
+        return (*transforms, "loader", "samples")
+    for (module, name), (targets, _) in _IN_MEMORY.items():
+        if _is(source, f"torchvision.datasets.{module}", name):
+            return (*transforms, "data", targets)
+    for name, (module, names, _) in _LISTING_FILES.items():
+        if _is(source, f"torchvision.datasets.{module}", name):
+            return (*transforms, "loader", *names)
+    return ()
 
 
 def _default_loader(loader: Any) -> bool:
@@ -290,25 +363,25 @@ def _pets(source: Any) -> Sequence[Any]:
     return list(zip(source._images, source._labels, strict=True)) if list(source._target_types) == ["category"] else []
 
 
-# For each class: its module, and a function that returns the pairs of path and target.
-_LISTING_FILES: dict[str, tuple[str, Callable[[Any], Sequence[Any]]]] = {
-    "DTD": ("dtd", _pairs),
-    "FGVCAircraft": ("fgvc_aircraft", _pairs),
-    "Flowers102": ("flowers102", _pairs),
-    "Food101": ("food101", _pairs),
-    "GTSRB": ("gtsrb", lambda s: s._samples),
-    "Imagenette": ("imagenette", lambda s: s._samples),
-    "OxfordIIITPet": ("oxford_iiit_pet", _pets),
-    "RenderedSST2": ("rendered_sst2", lambda s: s._samples),
-    "StanfordCars": ("stanford_cars", lambda s: s._samples),
-    "SUN397": ("sun397", _pairs),
+# For each class: its module, the attributes that are read, and a function that returns the pairs of path and target.
+_LISTING_FILES: dict[str, tuple[str, tuple[str, ...], Callable[[Any], Sequence[Any]]]] = {
+    "DTD": ("dtd", ("_image_files", "_labels"), _pairs),
+    "FGVCAircraft": ("fgvc_aircraft", ("_image_files", "_labels"), _pairs),
+    "Flowers102": ("flowers102", ("_image_files", "_labels"), _pairs),
+    "Food101": ("food101", ("_image_files", "_labels"), _pairs),
+    "GTSRB": ("gtsrb", ("_samples",), lambda s: s._samples),
+    "Imagenette": ("imagenette", ("_samples",), lambda s: s._samples),
+    "OxfordIIITPet": ("oxford_iiit_pet", ("_images", "_labels", "_target_types"), _pets),
+    "RenderedSST2": ("rendered_sst2", ("_samples",), lambda s: s._samples),
+    "StanfordCars": ("stanford_cars", ("_samples",), lambda s: s._samples),
+    "SUN397": ("sun397", ("_image_files", "_labels"), _pairs),
 }
 
-# (module, class) -> a function that makes Arrays of the images and targets in memory. SVHN and STL10 store images as CHW.
-_IN_MEMORY: dict[tuple[str, str], Callable[[Any], Arrays]] = {
-    ("cifar", "CIFAR10"): lambda s: Arrays.of(s.data, s.targets, s.transform, "HWC"),
-    ("mnist", "MNIST"): lambda s: Arrays.of(s.data, s.targets, s.transform),
-    ("usps", "USPS"): lambda s: Arrays.of(s.data, s.targets, s.transform),
-    ("svhn", "SVHN"): lambda s: Arrays.of(s.data, s.labels, s.transform, "CHW"),
-    ("stl10", "STL10"): lambda s: Arrays.of(s.data, s.labels, s.transform, "CHW"),
+# (module, class) of data sets with their images in the attribute `data` -> the attribute with the targets, and the layout of the images.
+_IN_MEMORY: dict[tuple[str, str], tuple[str, str | None]] = {
+    ("cifar", "CIFAR10"): ("targets", "HWC"),
+    ("mnist", "MNIST"): ("targets", None),
+    ("usps", "USPS"): ("targets", None),
+    ("svhn", "SVHN"): ("labels", "CHW"),
+    ("stl10", "STL10"): ("labels", "CHW"),
 }
