@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 from sound_files import wav
 from stoker import Audio, Loader
@@ -240,6 +241,48 @@ def test_the_kind_image_chooses_between_columns_of_images(tmp_path, form, first,
         both = next(iter(make(source, 2, fields={name: "Image", [first, "b"][1 - wanted]: "Image"})))
         main = first if first == "image" else name  # a field `image` is always the first image
         assert levels(getattr(both, main)) == {10 if main == first else 20}
+
+
+def test_image_names_the_column_although_another_has_that_name(tmp_path):
+    columns = {"image": [1.5, 2.5], "b": [palette(np.full((4, 4), 2, np.uint8))] * 2, "label": [1, 2]}
+    floats = write(tmp_path / "f.parquet", columns)
+    pictures = write(tmp_path / "p.parquet", columns | {"image": [palette(np.full((4, 4), 5, np.uint8))] * 2})
+    for path in (floats, pictures):
+        for fields in (None, ("image", "label"), {"image": "Image", "label": None}):
+            batch = next(iter(Loader.from_parquet(path, 2, image="b", fields=fields)))
+            assert batch._fields == (tuple(fields) if fields else ("image", "label"))
+            assert torch.equal((255 * batch[0]).round(), torch.full((2, 3, 4, 4), 80.0)) and batch.label.tolist() == [1, 2]
+    with pytest.raises(InvalidArgumentError, match=r"image='image' contradicts fields, by which the column 'b' has the images"):
+        Loader.from_parquet(pictures, 2, image="image", fields={"b": "Image", "label": None})
+
+
+@pytest.mark.parametrize("form", [*FORMS, "paths", "dicts", "dataset"])
+def test_a_mask_is_not_called_image(tmp_path, rng, form):
+    """Otherwise the mask would be read as the image."""
+    if form in FORMS:
+        source, _ = pictures(tmp_path, None, form=form)
+    else:
+        for name in "ab":
+            (tmp_path / f"{name}.png").write_bytes(palette(np.zeros((4, 4), np.uint8)))
+        pair = str(tmp_path / "a.png"), str(tmp_path / "b.png")
+        source = [pair if form == "paths" else {"b": pair[0], "image": pair[1]}] * 2
+        source = DictsOf(source) if form == "dataset" else source
+    for fields in ({"b": "Image", "image": "Mask"}, {"image": "Mask"}, {"image": "BoundingBoxes", "b": None}):
+        with pytest.raises(
+            InvalidArgumentError, match=r"fields: 'image' is a (Mask|BoundingBoxes), and a field of this name is always the image"
+        ):
+            Loader(source, 2, fields=fields)
+
+
+class DictsOf(torch.utils.data.Dataset):
+    def __init__(self, rows):
+        self.rows = rows
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, i):
+        return self.rows[i]
 
 
 def test_a_column_image_next_to_a_sound_is_left_out(tmp_path):

@@ -62,7 +62,8 @@ def kind_of(field: str, given: Any) -> Kind:
 
 def kinds_of(fields: Any) -> dict[str, Kind] | None:
     """Returns a dict from fields to kinds for the Loader's argument `fields`, as {"image": "Image", "mask": "Mask"}; None if `fields` is not a dict, or has an
-    Audio. The kind of the field that main_of returns becomes Image, unless it is FloatMap."""
+    Audio. The kind of the field that main_of returns becomes Image, unless it is FloatMap. Raises InvalidArgumentError if the user gave that field a kind that
+    follows the image."""
     if not isinstance(fields, dict) or has_sound(fields):
         return None
     kinds = {name: kind_of(name, given) for name, given in fields.items()}
@@ -70,6 +71,11 @@ def kinds_of(fields: Any) -> dict[str, Kind] | None:
     if main not in kinds:
         return kinds
     first = kinds[main]
+    if first.name in (MASK, BOXES, POINTS):
+        raise InvalidArgumentError(
+            f"fields: {main!r} is a {first.name}, and a field of this name is always the image that the others follow: give the {first.name} another name "
+            "in fields and in the data"
+        )
     return {**kinds, main: Kind(FLOATS if first.name == FLOATS else IMAGE, LIST if LIST in (first.name, first.format) else "")}
 
 
