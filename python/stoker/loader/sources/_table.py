@@ -149,7 +149,7 @@ class Table:
         masks = {name for name, kind in kinds.items() if kind.name == MASK}
         # If folder names give a column one value in all files, the column comes from a common parent folder. It is read only if the user names it.
         alike = {n for n, values in self.partitions.items() if len(set(values.values())) == 1}
-        shown = [n for n in names or () if n != "image" or self._main == "image"]
+        shown = [n for n in names or () if n != "image"]  # this name stands for the column of images or sounds
         wanted = [n for n in schema.names if n == self.image or n in shown or (names is None and n not in alike)]
         for name in names or ():
             if name not in schema.names and name not in ("image", *_fields.OF_DATASETS):
@@ -319,6 +319,11 @@ class Table:
         if given is not None:
             if given not in schema.names:
                 raise InvalidArgumentError(f"image: the table has no column '{given}'; it has {', '.join(schema.names)}")
+            if self._main != "image" and self._main != given and self._main in schema.names:
+                raise InvalidArgumentError(
+                    f"image='{given}' contradicts fields, by which the column '{self._main}' has the {'images' if self.sound is None else 'sounds'}: leave image= "
+                    "out, or name the same column in both"
+                )
             return given
         if self.sound is not None and self.sound in schema.names:
             return self.sound
