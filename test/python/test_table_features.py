@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 import torch
-from PIL import Image
+from PIL import Image, ImageOps
 from sound_files import wav
 from stoker import Audio, Loader
 from stoker.errors import InvalidArgumentError
@@ -109,11 +109,11 @@ def test_sounds_of_two_rates_need_a_rate_of_the_user(tmp_path, rng):
 # ---- conversions by Image(mode=...) and Audio(num_channels=...) ----
 
 
-def palette(values):
+def palette(values, exif=None):
     """Returns the bytes of a PNG with a palette whose index i stands for the gray value 40 i."""
     picture, out = Image.fromarray(values, "P"), io.BytesIO()
     picture.putpalette([gray for i in range(6) for gray in (40 * i,) * 3])
-    picture.save(out, "PNG")
+    picture.save(out, "PNG", exif=exif)
     return out.getvalue()
 
 
@@ -172,6 +172,43 @@ def test_masks_are_converted_as_datasets_does(tmp_path, form, mode):
         first, _ = pictures(tmp_path, None)
         with pytest.raises(InvalidArgumentError, match=rf"None-{mode}.parquet: the masks of the column 'mask' have another mode"):
             Loader([str(first), str(source)], 4, fields={"image": "Image", "mask": "Mask"})
+
+
+@pytest.mark.parametrize("form", [*FORMS, "no features"])
+@pytest.mark.parametrize("mode", [None, "L"])
+@pytest.mark.parametrize("orientation", [None, 2, 3, 6, 8])
+def test_masks_are_turned_as_their_images(tmp_path, rng, form, mode, orientation):
+    if form == "no features" and mode:
+        pytest.skip("without features there is no mode")
+    exif = Image.Exif()
+    if orientation:
+        exif[0x0112] = orientation
+    indices = rng.integers(0, 6, (4, 6), np.uint8)
+    files = {"image": palette(indices, exif), "mask": palette(indices, exif)}
+    features = {"image": {"_type": "Image"}, "mask": {"_type": "Image"} | ({"mode": mode} if mode else {})}
+    source = str(write(tmp_path / "a.parquet", {name: [data] * 2 for name, data in files.items()}, features=features))
+    if form != "table":
+        datasets = pytest.importorskip("datasets")
+        rows = {name: [{"bytes": data, "path": None}] * 2 for name, data in files.items()}
+        source = datasets.Dataset.from_dict(rows, datasets.Features({"image": datasets.Image(), "mask": datasets.Image(mode)}))
+        source = source if form == "rows" else source.to_iterable_dataset()
+        if form == "no features":
+            source = datasets.IterableDataset.from_generator(lambda: iter([{name: row[0] for name, row in rows.items()}] * 2))
+    batch = next(iter(Loader(source, 2, dtype=torch.uint8, fields={"image": "Image", "mask": "Mask"})))
+    want = np.asarray(ImageOps.exif_transpose(Image.open(io.BytesIO(files["mask"]))))
+    assert (want.shape == (6, 4)) == (orientation in (6, 8))
+    for image, mask in zip(batch.image, batch.mask, strict=True):
+        assert np.array_equal(image[0], 40 * want)
+        assert np.array_equal(mask.numpy().reshape(want.shape), 40 * want if mode else want)
+
+
+def test_masks_keep_their_pixels_where_images_do(tmp_path, rng):
+    exif = Image.Exif()
+    exif[0x0112] = 3
+    indices = rng.integers(0, 6, (4, 6), np.uint8)
+    path = write(tmp_path / "a.parquet", {name: [palette(indices, exif)] for name in ("image", "mask")})
+    batch = next(iter(Loader(path, 1, dtype=torch.uint8, fields={"image": "Image", "mask": "Mask"})))
+    assert np.array_equal(batch.image[0, 0], 40 * indices) and np.array_equal(batch.mask.numpy().reshape(4, 6), indices)
 
 
 @pytest.mark.parametrize("mode", [None, "L"])

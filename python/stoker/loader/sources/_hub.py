@@ -10,7 +10,7 @@ from typing import Any
 from stoker.errors import InvalidArgumentError
 from stoker.loader._kinds import MASK, PICTURES, Kind
 from stoker.loader.sources._known import ids_of
-from stoker.loader.sources._samples import InMode
+from stoker.loader.sources._samples import AsDatasets
 from stoker.loader.sources._table_features import check_mode
 
 
@@ -23,6 +23,11 @@ def turned(source: Any) -> bool:
     streamed = is_hub(source) and is_stream_of_hub(source)
     if not (streamed or isinstance(source, HubTable)):
         return False  # a data set with its own transform returns decoded images
+    return _turns()
+
+
+def _turns() -> bool:
+    """Returns whether `datasets` applies the EXIF orientation when it decodes an image."""
     version = str(getattr(sys.modules.get("datasets"), "__version__", ""))
     parts = version.split(".")
     return len(parts) < 2 or not all(p.isdigit() for p in parts[:2]) or (int(parts[0]), int(parts[1])) >= (2, 19)
@@ -48,11 +53,15 @@ class _Rows:
         self.rate: Any = None  # rate in Hz that `datasets` gives the sounds; None: no resampling. Stoker has another filter (Audio.rate).
         self._images: set[str] = set()
         self._types: dict[str, tuple[Any, ...]] = {}
-        self._modes: dict[str, str] = {}  # the modes of Pillow to which `datasets` converts masks
+        self._modes: dict[
+            str, str | None
+        ] = {}  # the masks that `datasets` reads as images, and the modes of Pillow to which it converts them
+        self._turned = _turns()
         self.sound: tuple[Any, Any] = (None, None)  # num_channels and stream_index of the feature of sounds
         self.raw = source
         if source.features is None and is_stream_of_hub(source):  # features are unknown, as after map()
             self.column = ""  # sample() finds the column in the first row
+            self._modes = {name: None for name, kind in self._kinds.items() if kind.name == MASK}
             return
         self.column = _image_column(source, names, kinds or {}, main) if sound is None else _sound_column(source, sound)
         if sound is not None:
@@ -64,8 +73,8 @@ class _Rows:
         self._images = set(images)
         for c in images if sound is None else ():
             mode, kind = getattr(source.features[c], "mode", None), self._kinds.get(c, Kind()).name
-            if kind == MASK and mode:
-                self._modes[c] = mode
+            if kind == MASK:
+                self._modes[c] = mode or None
             elif c == self.column or kind in PICTURES:
                 check_mode(c, mode, "table")
         self._types = {c: t for c in wanted if (t := _array_type(source.features[c])) is not None}
@@ -106,7 +115,7 @@ class _Rows:
     def _value(self, name: str, value: Any) -> Any:
         if isinstance(value, Mapping) and (name in self._images or _is_picture(value)):
             file = value["bytes"] if value["bytes"] is not None else value["path"]
-            return InMode(file, self._modes[name]) if name in self._modes else file
+            return AsDatasets(file, self._modes[name], self._turned) if name in self._modes else file
         return _as_array(value, *self._types[name]) if name in self._types else value
 
 

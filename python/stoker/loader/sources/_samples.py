@@ -19,13 +19,16 @@ from stoker.loader._layout import Layout
 from stoker.loader._pixels import is_array, kind_of_image, numbers_of, pixels
 from stoker.loader._targets import Target
 
+_ORIENTATION = 0x0112  # the tag of EXIF
+
 
 @dataclass(frozen=True)
-class InMode:
-    """A mask's file that is converted to a mode of Pillow, as `datasets` does for the feature Image(mode=...)."""
+class AsDatasets:
+    """A mask's file that is read as `datasets` reads it for the feature Image(mode=...)."""
 
     file: Any  # a path, or the bytes
-    mode: str
+    mode: str | None  # the mode of Pillow to which the mask is converted; None: it stays as it is
+    turned: bool  # whether the EXIF orientation is applied, as it is to the image
 
 
 class UnlikeError(TypeError):
@@ -297,7 +300,11 @@ class Samples:
         for k, (part, kind) in enumerate(zip(rest, self.kinds or (), strict=True), 1):
             if kind.name == MASK and tuple(part.shape[:2]) != (height, width):
                 turned = height_and_width(image, self.layout, False) != (height, width)
-                why = ", which its EXIF orientation turned: give the mask turned likewise, or leave exif_orientation out" if turned else ""
+                why = (
+                    ", which its EXIF orientation turned: give the mask turned likewise, or files without that orientation"
+                    if turned
+                    else ""
+                )
                 raise ValueError(
                     f"the mask (target {k}) has {part.shape[1]} x {part.shape[0]} pixels and its image {width} x {height}{why or ': they have to be equal'}"
                 )
@@ -385,12 +392,13 @@ def _sound(value: Any) -> Any:
 
 def _mask(value: Any, what: str) -> Any:
     """Converts a mask to an array HW, or several masks from torchvision's order (masks, H, W) to (H, W, masks). value: a path, the bytes of a file, a PIL
-    image, an InMode, an array or a tensor. The mask of a palette image is its indices. what: the mask's name in messages. Raises TypeError for other values."""
+    image, an AsDatasets, an array or a tensor. The mask of a palette image is its indices. what: the mask's name in messages. Raises TypeError for other values."""
     import numpy as np
 
-    if isinstance(value, InMode):
-        image = _mask_file(value.file, what)
-        value = image if image.mode == value.mode else image.convert(value.mode)
+    if isinstance(value, AsDatasets):
+        image, mode = _mask_file(value.file, what), value.mode
+        image = _upright(image) if value.turned else image
+        value = image if mode in (None, image.mode) else image.convert(mode)
     if isinstance(value, (str, os.PathLike, bytes, bytearray, memoryview)):
         value = _mask_file(value, what)
     if type(value).__module__.startswith("PIL.") and value.mode not in ("P", "L", "1", "I;16", "I"):
@@ -402,6 +410,13 @@ def _mask(value: Any, what: str) -> Any:
     if mask.ndim not in (2, 3) or mask.dtype.kind not in "iub":
         raise TypeError(f"{what} is {mask.dtype} of the shape {mask.shape}: it is of whole numbers, (H, W) or (masks, H, W)")
     return mask if mask.ndim == 2 else np.ascontiguousarray(mask.transpose(1, 2, 0))
+
+
+def _upright(image: Any) -> Any:
+    """Applies the EXIF orientation to a PIL image, if it has one."""
+    from PIL import ImageOps
+
+    return ImageOps.exif_transpose(image) if image.getexif().get(_ORIENTATION) is not None else image
 
 
 def _mask_file(value: Any, what: str) -> Any:

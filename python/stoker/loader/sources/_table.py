@@ -21,7 +21,7 @@ from stoker.errors import CorruptError, InvalidArgumentError, LimitError, StateE
 from stoker.loader import _fields
 from stoker.loader._kinds import MASK, PICTURES, Kind
 from stoker.loader.sources._fetch import Threads, unfinished
-from stoker.loader.sources._samples import InMode
+from stoker.loader.sources._samples import AsDatasets
 from stoker.loader.sources._table_columns import (
     ARRAY,
     BYTES,
@@ -198,26 +198,29 @@ class Table:
         self._settle_modes(kinds)
 
     def _settle_modes(self, kinds: Mapping[str, Kind]) -> None:
-        """Finds the modes of Pillow to which `datasets` converts masks. Raises InvalidArgumentError for an image that `datasets` converts to another mode than
-        RGB, and for a mask with several modes."""
-        self.modes: dict[str, str] = {}
-        if not any(b'"mode"' in written for written in self._schemas):
-            return
+        """Finds the masks that `datasets` reads as images, and the modes of Pillow to which it converts them. Raises InvalidArgumentError for an image that
+        `datasets` converts to another mode than RGB, and for a mask with several modes."""
+        self.modes: dict[str, str | None] = {}
+        has_modes = any(b'"mode"' in written for written in self._schemas)
         for column in self.columns:
             kind = kinds.get(column.name, Kind()).name
-            found = [(name, f.get("mode")) for name, f in self.features_in_files(column.name) if f.get("_type") == "Image"]
-            if kind == MASK:
+            if kind == MASK and (has_modes or self.turned):
+                found = self._modes_of(column.name)
                 other = next((name for name, mode in found if mode != found[0][1]), None)
                 if other is not None:
                     raise InvalidArgumentError(
                         f"{other}: the masks of the column '{column.name}' have another mode of Pillow than those of {found[0][0]}: give the two kinds of files "
                         "to Loaders of their own"
                     )
-                if found and found[0][1]:
-                    self.modes[column.name] = str(found[0][1])
-            elif kind in PICTURES or (column.name == self.image and not self.plain and self.sound is None):
-                for name, mode in found:
+                if found:
+                    self.modes[column.name] = str(found[0][1]) if found[0][1] else None
+            elif has_modes and (kind in PICTURES or (column.name == self.image and not self.plain and self.sound is None)):
+                for name, mode in self._modes_of(column.name):
                     check_mode(column.name, mode, loaded(name))
+
+    def _modes_of(self, column: str) -> list[tuple[str, Any]]:
+        """Returns the modes in the features Image of a column, each with the name of the first file that has the feature."""
+        return [(name, f.get("mode")) for name, f in self.features_in_files(column) if f.get("_type") == "Image"]
 
     def features_in_files(self, column: str) -> list[tuple[str, dict[str, Any]]]:
         """Returns the features of a column that `datasets` wrote, each with the name of the first file that has them; {} for files without features."""
@@ -596,7 +599,7 @@ class Table:
                 raise self._too_large(i, "it takes", taken)
         for name, mode in self.modes.items():
             if isinstance(values[name], (str, bytes, bytearray, memoryview)):  # `nulls` may give an array
-                values[name] = InMode(values[name], mode)
+                values[name] = AsDatasets(values[name], mode, self.turned)
         where = self.where(i) if self.sound is None and self.image == "image" else f"{self.where(i)[:-1]}, column '{self.image}']"
         return Row({"image": values.pop(self.image), **values}, where)
 
