@@ -1154,3 +1154,47 @@ def test_a_subclass_of_loader_has_attributes_of_its_own(tree):
     with pytest.raises(AttributeError, match="Own: 'shuffle' cannot be set"):
         loader.shuffle = True
     assert next(iter(loader))[0].shape == (2, 3, 8, 8)
+
+
+def test_any_code_of_a_subclass_of_loader_sets_its_attributes(tree):
+    def helper(loader):
+        loader.device = "helper"
+
+    def attached(it):
+        it.split = "attached"
+
+    class Mixin:
+        def set_up(this):
+            this.memory_format = "mixin"
+
+    class Own(Mixin, Loader):
+        def __init__(self, root):
+            super().__init__(root, 2)
+            [setattr(self, name, value) for name, value in {"stride": 7, "layout": "x"}.items()]
+
+            def closure():
+                self.frames = 8
+
+            closure()
+            helper(self)
+            (lambda: setattr(self, "pad", 9))()
+
+        @classmethod
+        def made(cls, root):
+            made = cls(root)
+            made.ragged = "classmethod"
+            return made
+
+    Own.attach = attached
+    loader = Own.made(tree)
+    loader.attach()
+    loader.set_up()
+    assert (loader.stride, loader.layout, loader.frames, loader.device, loader.pad) == (7, "x", 8, "helper", 9)
+    assert (loader.ragged, loader.split, loader.memory_format) == ("classmethod", "attached", "mixin")
+
+    def outside(loader):
+        loader.shuffle = True
+
+    for other in (loader, Loader(tree, 2)):
+        with pytest.raises(AttributeError, match="'shuffle' cannot be set"):
+            outside(other)

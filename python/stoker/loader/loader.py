@@ -729,13 +729,17 @@ class Loader(metaclass=BriefHelp):
                 raise read_once(type(self).__name__, name)
             object.__setattr__(self, name, value)
 
-    def _is_of_subclass(self, name: str, frame: FrameType) -> bool:
-        """Returns whether an attribute with the name of an argument belongs to the user's subclass: its class has it, or its own methods set it. frame: that of
-        the code that sets it."""
+    def _is_of_subclass(self, name: str, frame: FrameType | None) -> bool:
+        """Returns whether an attribute with the name of an argument belongs to the user's subclass: its class has it, or it is set while a method of the
+        subclass runs. frame: that of the code that sets it."""
         if name in vars(self) or getattr(type(self), name, None) is not getattr(Loader, name, None):
             return True
-        first = frame.f_code.co_varnames[: frame.f_code.co_argcount][:1]
-        return type(self) is not Loader and bool(first) and frame.f_locals.get(first[0]) is self
+        own = [kind for kind in type(self).__mro__ if kind not in Loader.__mro__]
+        while own and frame is not None:
+            if any(_is_within(frame, kind) for kind in own):
+                return True
+            frame = frame.f_back
+        return False
 
     def _repr_html_(self) -> str:
         return _html.of_pipeline(repr(self), self._run.pipe)
@@ -770,6 +774,14 @@ class Loader(metaclass=BriefHelp):
         )
         batches = f"{_spaced(steps)} batches of {spec.batch} in an epoch, last_batch={spec.last_batch!r}"
         return f"Loader({described}; {here}, {order}; {batches}; epoch {self.epoch})"
+
+
+def _is_within(frame: FrameType, kind: type) -> bool:
+    """Returns whether a frame runs a method of a class, or a function that is defined in one, such as a closure or a comprehension."""
+    code = frame.f_code
+    if any(getattr(member, "__code__", None) is code for member in vars(kind).values()):  # a function that was defined outside of the class
+        return True
+    return frame.f_globals.get("__name__") == kind.__module__ and code.co_qualname.startswith(f"{kind.__qualname__}.")
 
 
 class Sampler:
