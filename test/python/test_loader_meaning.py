@@ -906,6 +906,10 @@ def test_whole_numbers_are_never_weights_that_count_as_ids(tree, capfd):
     loader.close()
     list(loader)
     assert capfd.readouterr().err.count("taken as ids of samples; [float(w) for w in weights]") == 1
+    for balanced in ([0, 3, 3, 8, 8, 15] * 3 + [0] * 3, np.random.default_rng(0).choice(21, 21, p=[0.2] * 4 + [0.2 / 17] * 17).tolist()):
+        assert 0 in balanced and 2 < len(set(balanced)) <= 10
+        with Loader(tree, 4, transforms=SMALL, sampler=balanced, fields=fields) as loader:
+            assert [i for b in loader for i in b.index.tolist()] == balanced
     for ids in (list(range(21))[::-1], [3] * 20, [3] * 22, weights[:5]):
         assert [i for b in Loader(tree, 4, transforms=SMALL, sampler=ids, fields=fields) for i in b.index.tolist()] == ids
     assert not capfd.readouterr().err

@@ -149,13 +149,15 @@ class SamplerOrder(Order):
 
 class ListOrder(SamplerOrder):
     """Takes the ids from a list of whole numbers. Such a list, with an entry for each sample, may have been meant as weights, which torch takes as whole numbers
-    too. Weights repeat few values. Ids that were drawn with replacement have about 0.63 times as many values as entries."""
+    too. Weights have few different values, and are rarely 0. Ids that were drawn with replacement have about 0.63 times as many values as entries if all
+    samples were equally likely, and fewer if some were drawn more often, as to balance classes."""
 
     def check(self, samples: int) -> None:
         values = set(self.sampler)
         if len(self.sampler) != samples or len(values) == samples:
             return
-        if 2 * len(values) <= samples or max(values) >= samples:
+        many = 2 * len(values) > samples or (0 in values and len(values) > max(2, samples // 10))
+        if not many or max(values) >= samples:
             raise InvalidArgumentError(
                 f"sampler: ids or weights? It is a list of {samples} whole numbers, one for each sample, with {len(values)} different values. Weights are "
                 "floats: sampler=[float(w) for w in weights]. For ids give a function of the epoch: sampler=lambda epoch: ids (those of all ranks)"
