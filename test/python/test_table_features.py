@@ -235,10 +235,15 @@ def test_channels_that_contradict_the_users_audio_are_refused(tmp_path, form):
         made = made.cast_column("audio", datasets.Audio(**given))
         return made if form == "rows" else made.to_iterable_dataset()
 
-    for given, mono in (({"num_channels": 1}, True), ({"num_channels": 2}, False), ({"stream_index": 0}, True), ({}, False)):
+    for given, mono in (({"num_channels": 1}, True), ({}, True), ({"stream_index": 0}, True), ({}, False)):
         batch = next(iter(Loader(make(**given), 2, fields={"audio": Audio(mono=mono)})))
         assert tuple(batch.audio.shape) == ((2, 800) if mono else (2, 2, 800))
-    for given, mono in (({"num_channels": 1}, False), ({"num_channels": 2}, True), ({"stream_index": 1}, True)):
+    for given, mono in (
+        ({"num_channels": 1}, False),
+        ({"num_channels": 2}, True),
+        ({"num_channels": 2}, False),  # files of other numbers of channels are not converted
+        ({"stream_index": 1}, True),
+    ):
         said = "".join(f"{name}={value}" for name, value in given.items())
         with pytest.raises(InvalidArgumentError, match=rf"'audio' has the feature Audio\({said}\), .*cast_column"):
             Loader(make(**given), 2, fields={"audio": Audio(mono=mono)})

@@ -30,17 +30,20 @@ def check_mode(column: str, mode: Any, source: str) -> None:
 
 
 def check_sound(column: str, channels: Any, stream: Any, mono: bool, source: str) -> None:
-    """Raises InvalidArgumentError if a feature Audio demands other channels than stoker.Audio(mono=mono), or another stream than the first. source: as in
-    check_mode."""
+    """Raises InvalidArgumentError if a feature Audio demands other channels than stoker.Audio(mono=mono) gives, or another stream than the first. A Loader gives
+    one channel, or those of each file, but does not convert to two, for example. source: as in check_mode."""
+    rest = ""
     if stream not in (None, 0):
         said, why = f"stream_index={stream}", "a Loader decodes the first sound of a file"
-    elif channels is not None and (channels == 1) != mono:
-        said, why = f"num_channels={channels}", f"the field is stoker.Audio(mono={mono})"
+    elif channels not in (None, 1):
+        said, why = f"num_channels={channels}", "a Loader gives one channel (mono=True of stoker.Audio) or those of each file (mono=False)"
+    elif channels == 1 and not mono:
+        said, why, rest = "num_channels=1", "the field is stoker.Audio(mono=False)", ", or give stoker.Audio(mono=True)"
     else:
         return
     raise InvalidArgumentError(
         f"Loader: the column '{column}' has the feature Audio({said}), and {why}: {source}.cast_column('{column}', datasets.Audio()) removes that from the "
-        f"feature{'' if stream not in (None, 0) else f', or give stoker.Audio(mono={not mono})'}"
+        f"feature{rest}"
     )
 
 
