@@ -972,6 +972,17 @@ def test_sources_without_splits_refuse_one(tmp_path, rng):
         else:
             with pytest.raises(InvalidArgumentError, match="split='train' is only for the files of CIFAR or MNIST"):
                 make(split="train")
+    with contextlib.suppress(ImportError):
+        import datasets
+
+        rows = datasets.Dataset.from_dict({"image": [b"x"] * 2}).cast_column("image", datasets.Image())
+        for source, kind in (
+            (rows, "Dataset"),
+            (rows.to_iterable_dataset(), "IterableDataset"),
+            (torch.utils.data.Subset(rows, [1]), "Subset"),
+        ):
+            with pytest.raises(InvalidArgumentError, match=f"this {kind} has none: give the samples of the split only"):
+                Loader(source, 2, split="train")
     folder, _, _ = cifar_pickles(tmp_path / "cifar", rng)
     for split in ("val", ""):
         with pytest.raises(InvalidArgumentError, match='split is "train" or "test"'):

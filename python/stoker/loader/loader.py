@@ -908,8 +908,10 @@ def _refuse_split(split: Any, given: Any, opened: Source) -> None:
     elif isinstance(opened, TableSource):
         folder = os.fsdecode(given) if isinstance(given, (str, os.PathLike)) and os.path.isdir(given) else "data"
         way = f"give the files of the split, as {os.path.join(folder, f'{split}-*.parquet')!r}"
+    is_wrapped = isinstance(getattr(opened, "dataset", None), (HubTable, HubStream))
+    shown = f"this {type(given).__name__}" if is_wrapped else repr(opened)
     what = f"split={split!r} is" if split in ("train", "test") else f'split is "train" or "test", not {split!r}, and'
-    raise InvalidArgumentError(f"Loader: {what} only for the files of CIFAR or MNIST; {opened!r} has none: {way}")
+    raise InvalidArgumentError(f"Loader: {what} only for the files of CIFAR or MNIST; {shown} has none: {way}")
 
 
 def _check_buckets(ordered: bool, opened: Source) -> None:
