@@ -740,6 +740,28 @@ def _fill(fill: Any) -> Any:
     return 0 if fill is None or fill == {} else fill
 
 
+def other_fill(own: Any, kind: str) -> bool:
+    """Returns whether torchvision's transform `own` fills images of a kind with another value than the compiled transform, which takes that of "Image" in a
+    dict of fills. kind: "PIL", "Image" or "Video" for those of tv_tensors, or "Tensor" for plain tensors."""
+    fill = getattr(own, "fill", None)
+    if not isinstance(fill, dict):
+        return False
+    import torch
+    from PIL import Image as pil
+    from torchvision import tv_tensors
+
+    others = fill.get("others")
+    classes = {"PIL": pil.Image, "Image": tv_tensors.Image, "Video": tv_tensors.Video, "Tensor": torch.Tensor}
+    theirs = fill.get(classes[kind], others)
+    return _channels(theirs) != _channels(arguments.fills(fill).get("Image", others))
+
+
+def _channels(fill: Any) -> tuple[float, ...]:
+    """Returns a fill as numbers: one number if it is the same in all channels."""
+    values = tuple(float(f) for f in fill) if isinstance(fill, Sequence) else (float(fill or 0),)
+    return values[:1] if len(set(values)) == 1 else values
+
+
 def _padding(crop: Any) -> Any:
     """Returns the padding of torchvision's RandomCrop in the order of its argument. The class of v2 keeps it as (left, right, top, bottom)."""
     if crop.padding is None or ".v2." not in type(crop).__module__:

@@ -71,10 +71,20 @@ def test_clips_of_a_folder(moving):
 
 @pytest.mark.parametrize("chosen", [{"Video": torch.float32, "others": None}, {"Image": torch.float32, "others": None}], ids=str)
 def test_types_that_hold_for_some_kinds_are_refused_for_clips(moving, chosen):
-    with pytest.raises(stoker.errors.InvalidArgumentError, match="for clips of videos, give one type in place of a dict"):
+    with pytest.raises(stoker.errors.InvalidArgumentError, match="for clips of videos, give one type or fill in place of a dict"):
         next(iter(stoker.Loader(moving, 2, frames=4, transforms=[T.ToImage(), T.ToDtype(chosen, scale=True)])))
     one = [T.ToImage(), T.ToDtype({"Video": torch.float32, "others": torch.float32}, scale=True)]
     assert next(iter(stoker.Loader(moving, 2, frames=4, transforms=one)))[0].dtype == torch.float32
+
+
+def test_fills_that_hold_for_images_only_are_refused_for_clips(moving):
+    pytest.importorskip("torchvision")
+    from torchvision import tv_tensors
+    from torchvision.transforms import v2
+
+    chain = [v2.RandAugment(fill={tv_tensors.Image: 200, "others": 0}), v2.ToImage(), v2.ToDtype(torch.float32, scale=True)]
+    with pytest.raises(stoker.errors.InvalidArgumentError, match="for clips of videos, give one type or fill in place of a dict"):
+        next(iter(stoker.Loader(moving, 2, frames=4, transforms=chain)))
 
 
 def test_random_places_follow_the_seed(moving):

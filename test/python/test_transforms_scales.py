@@ -396,14 +396,28 @@ def upside_down(image):
 
 
 TO_FLOAT = [v2.ToImage(), v2.ToDtype(torch.float32, scale=True)]
+WHITE = {tv_tensors.Image: 200, "others": 0}
 BY_KIND = {
     "Lambda": [v2.Lambda(upside_down, Image.Image), *TO_FLOAT],
     "Lambda in a group": [v2.RandomApply([v2.Lambda(upside_down, Image.Image)], p=1.0), *TO_FLOAT],
     "ToDtype": [v2.ToDtype({tv_tensors.Image: torch.float32, "others": None}, scale=True)],
     "ToDtype of tensors": [v2.ToDtype({tv_tensors.Image: torch.float32, torch.Tensor: torch.uint8, "others": None}, scale=True)],
     "ToDtype after ToPureTensor": [v2.ToPureTensor(), v2.ToDtype({tv_tensors.Image: torch.float32, "others": None}, scale=True)],
-    "Pad": [v2.Pad(2, fill={tv_tensors.Image: 200, "others": 0}), *TO_FLOAT],
-    "Pad in a group": [v2.RandomApply([v2.RandomRotation((45, 45), fill={tv_tensors.Image: 200, "others": 0})], p=1.0), *TO_FLOAT],
+    "Pad": [v2.Pad(2, fill=dict(WHITE)), *TO_FLOAT],
+    "Pad in a group": [v2.RandomApply([v2.RandomRotation((45, 45), fill=dict(WHITE))], p=1.0), *TO_FLOAT],
+    "Pad without others": [v2.Pad(2, fill={tv_tensors.Image: 200, tv_tensors.Mask: 0}), *TO_FLOAT],
+    "Pad of PIL images": [v2.Pad(2, fill={Image.Image: 200, "others": 0}), *TO_FLOAT],
+    "Pad of all": [v2.Pad(2, fill={tv_tensors.Image: (7, 7, 7), tv_tensors.Mask: 0, "others": 7}), *TO_FLOAT],
+    "Pad after ToImage": [v2.ToImage(), v2.Pad(2, fill=dict(WHITE)), v2.ToDtype(torch.float32, scale=True)],
+    "RandomCrop": [v2.RandomCrop(12, pad_if_needed=True, padding=4, fill=dict(WHITE)), *TO_FLOAT],
+    "RandomZoomOut": [v2.RandomZoomOut(fill=dict(WHITE), side_range=(2.0, 2.0), p=1.0), *TO_FLOAT],
+    "RandAugment": [v2.RandAugment(fill=dict(WHITE)), *TO_FLOAT],
+}
+# The types of images for which torchvision does something else than a Loader, which refuses them.
+REFUSED = {
+    **dict.fromkeys(("Lambda", "Lambda in a group", "ToDtype after ToPureTensor", "Pad of PIL images"), ("Image", "Tensor")),
+    **dict.fromkeys(("ToDtype", "ToDtype of tensors"), ("Tensor",)),
+    **dict.fromkeys(("Pad", "Pad in a group", "Pad without others", "RandomCrop", "RandomZoomOut", "RandAugment"), ("PIL", "Tensor")),
 }
 
 
@@ -412,17 +426,37 @@ BY_KIND = {
 def test_transforms_that_depend_on_the_type_of_the_images_of_a_data_set(name, kind):
     """The Loader gives torchvision's images, or refuses."""
     chain = BY_KIND[name]
-    refused = {"Image", "Tensor"} if "Lambda" in name or "ToPureTensor" in name else {"Tensor"}
-    if kind in refused:
-        with pytest.raises(InvalidArgumentError, match=r"does something else than for PIL images.* put ToImage\(\) before it"):
+    if kind in REFUSED.get(name, ()):
+        does = "that of tv_tensors.Image:" if kind == "PIL" else r"does something else than for PIL images.*"
+        with pytest.raises(InvalidArgumentError, match=rf"{does} put ToImage\(\) before it"):
             next(iter(Loader(OfKind(kind), 4, transforms=chain, shuffle=False)))
         return
     made = next(iter(Loader(OfKind(kind), 4, transforms=chain, shuffle=False)))[0]
-    if kind != "array" and (
-        kind == "Image" or "Lambda" in name
-    ):  # a Loader makes tensors of images where torchvision leaves PIL images or arrays
+    if kind != "array" and not name.startswith("Rand") and not (kind == "PIL" and "ToDtype" in name):
+        # The draws of the two are others. A Loader makes tensors of images where torchvision leaves PIL images or arrays.
         wanted = torch.stack([torch.as_tensor(OfKind(kind, v2.Compose(chain))[k][0]) for k in range(4)])
         assert made.dtype == wanted.dtype and torch.allclose(made, wanted, atol=1e-2 if "Pad" in name else 1e-6)
+
+
+def test_fills_depend_on_the_type_of_images_of_files(folder):
+    for name in ("Pad", "Pad without others"):
+        with pytest.raises(InvalidArgumentError, match=r"that of tv_tensors.Image: put ToImage\(\) before it"):
+            next(iter(Loader(folder, 3, transforms=BY_KIND[name])))
+    with pytest.raises(InvalidArgumentError, match=r"give the fill of tv_tensors\.Image in place of that of PIL"):
+        Loader(folder, 3, transforms=[v2.ToImage(), v2.Pad(2, fill={Image.Image: 200, "others": 0})])
+    for name in ("Pad of PIL images", "Pad of all", "Pad after ToImage"):
+        data = datasets.ImageFolder(folder, v2.Compose(BY_KIND[name]))
+        wanted = torch.stack([data[k][0] for k in range(3)])
+        assert torch.allclose(next(iter(Loader(folder, 3, transforms=BY_KIND[name], shuffle=False)))[0], wanted, atol=1e-6)
+
+
+@pytest.mark.parametrize("crop", [v2.RandomCrop(32, padding=16, fill=dict(WHITE)), v2.RandAugment(fill=dict(WHITE))], ids=repr)
+def test_a_dataloader_leaves_fills_of_other_types_to_torchvision(folder, crop):
+    data = datasets.ImageFolder(folder, v2.Compose([crop, *TO_FLOAT]))
+    torch.manual_seed(3)
+    wanted = next(iter(torch.utils.data.DataLoader(data, 3)))[0]
+    torch.manual_seed(3)
+    assert torch.equal(next(iter(stoker.DataLoader(data, 3)))[0], wanted)
 
 
 @pytest.mark.parametrize("first", [v2.PILToTensor(), v2.ToPureTensor()], ids=repr)

@@ -206,9 +206,9 @@ def _follow(parts: list[Any], form: _Form, tv_image: bool) -> tuple[_Form, bool]
             if form is _Form.PIL or (form is _Form.BYTES and part.value is None):
                 raise InPython(f"RandomErasing gets {form.value}")
         elif name in _GROUPS:
-            _check_group(part, form)
+            _check_group(part, form, tv_image)
         else:
-            _check(part, name, form)
+            _check(part, name, form, tv_image)
     return form, tv_image
 
 
@@ -233,24 +233,26 @@ def _retyped(part: Any, name: str, form: _Form, tv_image: bool) -> tuple[_Form, 
     raise InPython(f"{name} makes {dtype} of {form.value}")
 
 
-def _check_group(part: Any, form: _Form) -> None:
+def _check_group(part: Any, form: _Form, tv_image: bool) -> None:
     """Raises InPython unless each member of a group can get and return the type of image that the group gets."""
     members = [item for member in part.transforms for item in _flat(member)]
     for item in members:
         name = _name(item)
         if name in _GROUPS:
-            _check_group(item, form)
+            _check_group(item, form, tv_image)
         else:
-            _check(item, name, form)
+            _check(item, name, form, tv_image)
 
 
-def _check(part: Any, name: str, form: _Form) -> None:
+def _check(part: Any, name: str, form: _Form, tv_image: bool) -> None:
     if name not in _MOVES and (name not in _ON_BYTES or form is _Form.FLOATS):
         raise InPython(f"{name} of {form.value} is Python" if name in _ON_BYTES else f"{name} is Python")
     if name in _RESAMPLES and form is not _Form.PIL:
         mode = getattr(part.interpolation, "value", part.interpolation)
         if not getattr(part, "antialias", True) or mode != "bilinear":
             raise InPython(f"{name} of {form.value} with {mode} or without antialias differs from that of PIL images")
+    if T.other_fill(part, "PIL" if form is _Form.PIL else "Image" if tv_image else "Tensor"):
+        raise InPython(f"{name} has another fill for {form.value} than for images of tv_tensors")
     if form is _Form.BYTES and (why := T._other_for_tensors(part)):
         raise InPython(f"{name} of {form.value} {why} differs from that of PIL images")
     if (

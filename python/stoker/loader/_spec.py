@@ -13,7 +13,7 @@ from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError, UnsupportedError
 from stoker.loader import _fields
 from stoker.loader._kinds import Kind
-from stoker.loader.lower import Followers, Image, Recipe
+from stoker.loader.lower import Followers, Image, Recipe, refuse_other_kind
 
 TAILS = {"drop": "drop", "keep": "keep", "pad": "fill"}
 
@@ -126,12 +126,14 @@ class Spec:
                 )
             for view in self.views:
                 if view.images_only is not None:
-                    raise InvalidArgumentError(f"{view.images_only!r}: for clips of videos, give one type in place of a dict")
+                    raise InvalidArgumentError(f"{view.images_only!r}: for clips of videos, give one type or fill in place of a dict")
             made: Image = self.video.image(self, data)
             return made
         if self.sound is not None:
             sound = self.sound.decoded(data)
             return Image(sound.node, None, sound=sound)
+        for view in self.views:
+            refuse_other_kind(view, "PIL")
         return Image(self.decode(data, self.floats), None, followers, self.floats)
 
     def upload(self, node: DataNode) -> DataNode:

@@ -34,8 +34,13 @@ def refuse_other_tensors(steps: Sequence[Rule]) -> None:
 
 
 def refuse_other_kind(recipe: Recipe, kind: str) -> None:
-    """Raises InvalidArgumentError if torchvision applies a transform of the recipe otherwise to images of the kind that the data set gives than to PIL images.
-    kind: "PIL", "Image", "Tensor" or "array"."""
+    """Raises InvalidArgumentError if torchvision applies a transform of the recipe otherwise to images of the kind that the data set gives. kind: "PIL" for PIL
+    images and files, "Image", "Tensor" or "array"."""
+    if kind == "PIL" and kind in recipe.other_for:
+        raise InvalidArgumentError(
+            f"{recipe.other_for[kind]!r}: at this place, images are PIL images, for which torchvision takes the fill of PIL.Image.Image or of others, and not "
+            "that of tv_tensors.Image: put ToImage() before it, or give one fill for all"
+        )
     if kind in recipe.other_for:
         given = {"Image": "images of tv_tensors", "Tensor": "plain tensors"}[kind]
         raise InvalidArgumentError(

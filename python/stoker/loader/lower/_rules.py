@@ -120,9 +120,9 @@ class Parts:
         self.tail: list[Rule] = []
         self.dtype: types.DALIDataType | None = None  # the type that the transforms so far have set; None: no transform has set a type
         # The type of images in torchvision: "Image" is that of tv_tensors, "Tensor" a plain tensor. "PIL" stands for the type that the data set gives, which is
-        # a PIL image for files. For data sets of tensors, other_for has the transforms that torchvision then applies otherwise.
+        # a PIL image for files. For each type that data sets give, other_for has the first transform that torchvision then applies otherwise.
         self.image_kind = "PIL"
-        self.other_for: dict[str, T.Transform] = {}  # keys: "Image" and "Tensor"
+        self.other_for: dict[str, T.Transform] = {}  # keys: "PIL", "Image" and "Tensor"
         self.pure = False  # whether masks, boxes and points are plain tensors in torchvision, which transforms do not change
         self.dtypes: dict[str, types.DALIDataType] = {}  # the type that the transforms so far have set for a kind of field, such as "Mask"
         self.unit = True  # whether floats are on the scale 0..1; else 0..255
@@ -199,21 +199,25 @@ class Rule:
     def stand_after(self, parts: Parts) -> None:
         """Notes what the transforms before this one do. Raises InvalidArgumentError if torchvision would not apply this one to the images that they make."""
         self.byte_of_one, self.after_pure = parts.byte_of_one, parts.pure
-        if self._fills_tensors_otherwise() and parts.image_kind != "Image":
-            if parts.image_kind == "Tensor":
-                raise InvalidArgumentError(
-                    f"{self.t!r}: at this place, images are plain tensors, for which torchvision takes the fill of torch.Tensor or of others: give one fill for "
-                    "all, or put ToImage() in place of what makes plain tensors"
-                )
-            parts.note_other_for_tensors(self.t)
-
-    def _fills_tensors_otherwise(self) -> bool:
-        """Returns whether t is torchvision's, and has another fill for plain tensors than for images."""
-        fill = getattr(self.t, "fill", None)
-        if not isinstance(fill, dict) or not hasattr(self.t, "_own"):
-            return False
-        others = fill.get("others")
-        return bool(fill.get("Tensor", others) != fill.get("Image", others))
+        own = getattr(self.t, "_own", None)
+        if parts.image_kind == "PIL":
+            for given in ("PIL", "Image", "Tensor"):
+                if T.other_fill(own, "Tensor" if parts.pure and given == "Image" else given):
+                    parts.other_for.setdefault(given, self.t)
+            if T.other_fill(own, "Video"):
+                parts.images_only = self.t
+        elif not T.other_fill(own, parts.image_kind):
+            return
+        elif parts.image_kind == "Tensor":
+            raise InvalidArgumentError(
+                f"{self.t!r}: at this place, images are plain tensors, for which torchvision takes the fill of torch.Tensor or of others: give one fill for "
+                "all, or put ToImage() in place of what makes plain tensors"
+            )
+        elif not parts.tail:  # in the tail, torchvision's own transform runs
+            raise InvalidArgumentError(
+                f"{self.t!r}: at this place, images are those of tv_tensors, for which torchvision takes the fill of tv_tensors.Image or of others: give the "
+                "fill of tv_tensors.Image in place of that of PIL.Image.Image"
+            )
 
     def _checked(self, image: Image, gate: Gate) -> Image:
         if image.floats and not self.takes_floats:

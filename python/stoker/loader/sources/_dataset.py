@@ -657,10 +657,10 @@ class DatasetSource(Source):
             raise InvalidArgumentError(
                 "Loader: the dataset gives arrays or images where clips are wanted: give paths or bytes of videos, or leave out frames"
             )
-        if self.samples_of.tensors:
-            for view in spec.views:
+        for view in spec.views:
+            if self.samples_of.tensors:
                 refuse_other_tensors(view.steps)
-                refuse_other_kind(view, self.samples_of.image_kind)
+            refuse_other_kind(view, self.samples_of.image_kind)
         layout = self.samples_of.layout
         if spec.as_given and self.in_memory and self.samples_of.tensors and example.dtype.kind == "u":
             spec.keep_bytes()
