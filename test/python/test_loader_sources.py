@@ -4,10 +4,12 @@
 import contextlib
 import gzip
 import io
+import multiprocessing
 import os
 import pickle
 import re
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -680,6 +682,7 @@ def test_processes_get_the_dataset_as_it_is_when_an_epoch_begins():
         change_number,
         lambda k: OF_THE_MODULE.update(value=k),
         lambda k: setattr(source, "lock", threading.Lock()),  # cannot be pickled
+        lambda k: source.entries.__setitem__(3, ("other.jpg", k)),
         lambda k: setattr(source, "value", -k),
     ]
     loader = Loader(source, 2, python_workers=2, multiprocessing_context="fork")
@@ -695,7 +698,7 @@ def test_processes_get_the_dataset_as_it_is_when_an_epoch_begins():
                 same += again and bool(now & processes)
                 assert again or not now & processes, (k, again)
                 processes = now
-        assert same == len(changes) - 1  # a Dataset that cannot be pickled is not compared
+        assert same == len(changes) + 1
     finally:
         Changing.of_the_class, OF_THE_MODULE["value"] = 0, 0
         loader.close()
@@ -745,8 +748,13 @@ def test_what_can_be_compared_of_a_dataset():
     arrays = [np.zeros((4, 5))[:, ::2], np.zeros(0), np.array(["a", None], object), torch.zeros(()), torch.nn.Linear(2, 2)]
     for thing in (*plain, *arrays, endless, Changing, torch):
         assert contents(thing).digest is not None and contents(thing) == contents(thing), thing
-    for thing in (threading.Lock(), np.zeros(1 << 21, np.uint8), bytes(1 << 21), [[i] for i in range(5000)]):
-        assert contents(thing) != contents(thing)
+    counter = multiprocessing.Value("i", 0)
+    with open(os.devnull) as file:
+        for thing in (threading.Lock(), counter, counter.get_obj, file, {"lock": threading.Lock(), "a": 1}, (i for i in "a")):
+            assert contents(thing) == contents(thing), thing
+    before = contents(counter)
+    counter.value = 1  # which the processes see
+    assert before == contents(counter) != contents(threading.Lock())
     masked = np.ma.masked_array([1, 2], [False, True])
     before = contents(masked)
     masked.mask[0] = True
@@ -755,6 +763,79 @@ def test_what_can_be_compared_of_a_dataset():
     before = contents(long)
     long[7] = "0"
     assert before != contents(long) and contents(long) == contents(long)
+
+
+def test_what_is_compared_of_a_large_dataset():
+    """Processes of an unchanged Dataset remain, however large it is. Of changes inside a large one, the most common are noticed."""
+    from stoker.loader.sources._contents import Contents
+
+    class Large:
+        def __init__(self, lock):
+            self.lock, self.records, self.array, self.tensor = (
+                lock,
+                [{"id": i, "box": [i]} for i in range(5000)],
+                np.ones(1 << 18),
+                torch.ones(1 << 18),
+            )
+            self.by_name, self.ids, self.text, self.transform = (
+                {str(i): [i] for i in range(5000)},
+                set(range(5000)),
+                "a" * (1 << 21),
+                T.Resize(8),
+            )
+            self.table, self.view = torch.ones(1 << 20), np.ones((1 << 10, 1 << 10))[:, ::2]
+
+    changes = [
+        lambda s: setattr(s, "epoch", 1),
+        lambda s: setattr(s.transform, "size", 9),
+        lambda s: setattr(s, "lock", threading.Lock()),
+        lambda s: s.records.append(s.records[0]),
+        lambda s: s.records.__setitem__(4999, {"id": 4999, "box": [0]}),
+        lambda s: s.records[0].__setitem__("id", 5),
+        lambda s: s.records[4999]["box"].append(3) or s.records.reverse(),
+        lambda s: s.by_name.__setitem__("4999", [0]),
+        lambda s: s.ids.add(-1),
+        lambda s: s.array.__imul__(2),
+        lambda s: setattr(s, "array", s.array.copy()),
+        lambda s: s.tensor.__setitem__(77, 0),
+        lambda s: s.table.__setitem__(77, 0),
+        lambda s: setattr(s, "view", s.view.copy()),
+        lambda s: setattr(s, "text", "b" * (1 << 21)),
+    ]
+    for k, change in enumerate(changes):
+        source = Large(threading.Lock())
+        before = Contents(source, 1 << 18)
+        assert before.digest is not None and before == Contents(source, 1 << 18)
+        change(source)
+        assert before != Contents(source, 1 << 18), k
+
+
+def test_processes_end_before_others_start(monkeypatch):
+    """A Dataset's thread does not delay this. There are never twice as many copies of the Dataset."""
+    from stoker.loader.sources import _fetch
+
+    class Threaded(Changing):
+        def __getitem__(self, i):
+            threading.Thread(target=time.sleep, args=(60,)).start()
+            return np.zeros((4, 4, 3), np.uint8), self.value
+
+    started, messages, start = [], [], _fetch._Process.__init__
+
+    def begin(self, *arguments):
+        started.append([process.worker.process.exitcode for process in made])
+        start(self, *arguments)
+        made.append(self)
+
+    made = []
+    monkeypatch.setattr(_fetch._Process, "__init__", begin)
+    monkeypatch.setattr("stoker._processes.log", messages.append)
+    source = Threaded(int)
+    loader = Loader(source, 4, python_workers=1, multiprocessing_context="fork")
+    for source.value in (1, 2):
+        assert [b.label.tolist() for b in loader] == [[source.value] * 4] * 2
+    assert started == [[], [-signal.SIGTERM]]
+    loader.close()
+    assert not messages
 
 
 @pytest.mark.parametrize("to", ["process", "thread"])

@@ -167,6 +167,37 @@ if __name__ == "__main__":
     )
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_processes_of_a_dataset_of_tensors_remain(tmp_path, tree, method):
+    """To send a tensor to a process moves it to shared memory, which is no change."""
+    check(
+        tmp_path,
+        tree,
+        method,
+        """
+import os
+import torch
+
+class Tensors:
+    def __init__(self):
+        self.values = torch.zeros(8, dtype=torch.int64)
+    def __len__(self):
+        return 8
+    def __getitem__(self, i):
+        return np.zeros((8, 8, 3), np.uint8), np.array([os.getpid(), self.values[i]])
+
+if __name__ == "__main__":
+    tensors = Tensors()
+    processes = Loader(tensors, 4, python_workers=1, multiprocessing_context=METHOD)
+    found = [torch.cat([b.label for b in processes]) for _ in range(3)]
+    assert len({int(pid) for one in found for pid in one[:, 0]}) == 1
+    tensors.values = torch.arange(8)
+    assert torch.cat([b.label for b in processes])[:, 1].tolist() == list(range(8))
+    processes.close()
+""",
+    )
+
+
 def test_what_owns_threads_or_memory_is_neither_pickled_nor_copied(tree):
     loader = Loader(tree, 4, transforms=[T.Resize((16, 16))])
     pipe = Pipeline(batch_size=2, num_threads=1, device_id=None)

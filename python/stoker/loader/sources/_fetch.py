@@ -307,8 +307,7 @@ def _at_once(fetch: Fetch, count: int, forked: bool) -> int:
     return 1
 
 
-# Number of bytes that are read at most to find out whether a Dataset was changed, if its processes are forks: to start these again takes less time than to
-# read more. Other processes get the Dataset as a pickle.
+# Number of bytes that are read at most to find out whether a Dataset was changed, which takes a fifth of a second.
 _MOST_COMPARED = 1 << 26
 
 
@@ -321,6 +320,9 @@ class ProcessWorkers(Workers):
         self._free: queue.SimpleQueue[_Process] = queue.SimpleQueue()
         self._processes: list[_Process] = []
         self._ended = False
+        self._copied: Contents | None = (
+            None  # the contents of the Dataset of which the processes have copies; None while there are no processes
+        )
         super().__init__(fetch, _at_once(fetch, count, True) if self._forks else count)
         end_at_exit(self)
         self._start(self._contents())
@@ -328,10 +330,10 @@ class ProcessWorkers(Workers):
     def _contents(self) -> Contents:
         from stoker.loader.sources._contents import Contents  # imported here, because it loads pickle
 
-        return Contents(self._fetch.dataset, _MOST_COMPARED if self._forks else None)
+        return Contents(self._fetch.dataset, _MOST_COMPARED)
 
     def _start(self, contents: Contents) -> None:
-        """Starts processes, and lets later calls run in them. If that fails, ends them again and keeps the earlier ones. contents: those of the Dataset now."""
+        """Starts processes, and lets later calls run in them. If that fails, ends them again. contents: those of the Dataset now."""
         made: list[_Process] = []
         free: queue.SimpleQueue[_Process] = queue.SimpleQueue()
         try:
@@ -346,25 +348,22 @@ class ProcessWorkers(Workers):
                 f"python_workers: a process could not be started ({type(e).__name__}: {e}). A Dataset that cannot be pickled needs "
                 "multiprocessing_context='fork', or threads (python_workers=0)"
             ) from e
-        self._processes, self._free, self._copied = made, free, contents
+        self._processes, self._free = made, free
+        self._copied = contents if self._forks else self._contents()  # to send a tensor to a process moves it to shared memory
         if self._ended:  # another thread has called close() meanwhile
             _end(made)
 
     def begin_epoch(self) -> None:
-        """Starts the processes again if the Dataset was changed since they got their copies, or if that cannot be found out."""
+        """Starts the processes again if a change of the Dataset is seen since they got their copies. Ends the earlier processes first, so that there are never
+        twice as many copies of the Dataset."""
         if self._threads is None or self._threads.pid != os.getpid():
             return
         contents = self._contents()
         if contents == self._copied:
             return
-        before = self._processes
-        try:
-            self._start(contents)
-        finally:
-            if self._processes is not before:
-                for process in before:
-                    process.worker.finish()
-                Worker.end([process.worker for process in before], "python_workers")
+        before, self._processes, self._copied = self._processes, [], None
+        _end(before)
+        self._start(contents)
 
     def _fetch_first(self, item: Item) -> Fetched:
         first: Fetched
