@@ -53,9 +53,7 @@ class _Rows:
         self.rate: Any = None  # rate in Hz that `datasets` gives the sounds; None: no resampling. Stoker has another filter (Audio.rate).
         self._images: set[str] = set()
         self._types: dict[str, tuple[Any, ...]] = {}
-        self._modes: dict[
-            str, str | None
-        ] = {}  # the masks that `datasets` reads as images, and the modes of Pillow to which it converts them
+        self._modes: dict[str, str | None] = {}  # the masks that `datasets` reads as images, and its modes of Pillow for them
         self._turned = _turns()
         self.sound: tuple[Any, Any] = (None, None)  # num_channels and stream_index of the feature of sounds
         self.raw = source
