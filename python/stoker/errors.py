@@ -7,6 +7,7 @@ is derived from that type too.
 
 from __future__ import annotations
 
+import errno
 import re
 from typing import Any
 
@@ -140,7 +141,17 @@ class NotFoundError(StokerError, LookupError):
 
 
 class MissingFileError(NotFoundError, FileNotFoundError):
-    """Raised if a file, folder or object with the given path or URL does not exist."""
+    """Raised if a file, folder or object with the given path or URL does not exist. errno is ENOENT, and filename is `uri`, or None if that is not known."""
+
+    __str__ = Exception.__str__  # OSError's shows its own text if there is a filename
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.errno = errno.ENOENT
+
+    @property
+    def filename(self) -> str | None:  # a property, so that a copy from pickle has it too
+        return self.uri or None
 
 
 class UnsupportedError(StokerError, NotImplementedError):

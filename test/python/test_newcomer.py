@@ -2,6 +2,7 @@
 """Mistakes of newcomers: each message says what is wrong, where, and what to do. doc/troubleshooting.md quotes real messages."""
 
 import copy
+import errno
 import os
 import pickle
 import re
@@ -429,6 +430,21 @@ def test_a_mask_is_no_list_of_ids(indices, data):
         Loader(subset, 2)
 
 
+def removed_table(folder):
+    pq = pytest.importorskip("pyarrow.parquet")
+    import pyarrow as pa
+
+    path = str(folder / "gone.parquet")
+    pq.write_table(pa.table({"x": [1.0, 2.0]}), path)
+    with Loader(path, 1) as loader:
+        os.remove(path)
+        try:
+            first(loader)
+        except FileNotFoundError as e:
+            assert e.filename == path
+            raise
+
+
 @pytest.mark.parametrize(
     "call",
     [
@@ -441,6 +457,9 @@ def test_a_mask_is_no_list_of_ids(indices, data):
         lambda d: stoker.audioread(d / "none.wav"),
         lambda d: stoker.VideoDecoder(d / "none.mp4"),
         lambda d: Loader.from_lerobot(d / "none", 4),
+        lambda d: Loader(d / "none.parquet", 4),
+        lambda d: Loader(str(d / "none-*.parquet"), 4),
+        removed_table,
     ],
 )
 def test_errors_of_missing_files_are_also_those_of_python(call, data):
@@ -448,8 +467,10 @@ def test_errors_of_missing_files_are_also_those_of_python(call, data):
         with pytest.raises(kind) as caught:
             call(data)
     error = caught.value
+    assert error.errno == errno.ENOENT and error.filename == (error.uri or None)
     for again in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
         assert type(again) is type(error) and str(again) == str(error) and (again.code, again.uri) == (error.code, error.uri)
+        assert (again.errno, again.filename) == (error.errno, error.filename)
 
 
 def test_a_missing_driver_is_no_missing_file():

@@ -19,7 +19,16 @@ from stoker._files import named_path, open_binary
 from stoker._progress import counted
 from stoker._storage import Storage
 from stoker._where import notice
-from stoker.errors import CorruptError, InvalidArgumentError, NotFoundError, ReadError, StokerError, UnsupportedError, safe_text
+from stoker.errors import (
+    CorruptError,
+    InvalidArgumentError,
+    MissingFileError,
+    NotFoundError,
+    ReadError,
+    StokerError,
+    UnsupportedError,
+    safe_text,
+)
 from stoker.loader.sources._fetch import Threads, unfinished
 from stoker.loader.sources._table_kept import Kept, keep, load
 
@@ -89,13 +98,20 @@ class Listed(NamedTuple):
 
 
 def find(patterns: Sequence[str], storage: Storage) -> list[Listed]:
-    """Expands braces and globs in `patterns`, and returns the files in order. Raises InvalidArgumentError if a pattern fits no file."""
+    """Expands braces and globs in `patterns`, and returns the files in order. Raises MissingFileError if a pattern fits no file."""
     try:
         with library_call():
             found = storage.core().find([os.fsencode(p) for p in patterns])
     except NotFoundError as e:
-        raise InvalidArgumentError(f"Loader: {e}") from None
+        raise _about(e, f"Loader: {e}") from None
     return [Listed(named_path(os.fsdecode(name)), size, tag) for name, size, tag in found]
+
+
+def _about(e: StokerError, message: str) -> StokerError:
+    """Makes an error like `e`, about the same file, with another message."""
+    made = type(e)(message)
+    made.uri = e.uri
+    return made
 
 
 def read_footers(files: Sequence[Listed], storage: Storage) -> list[TableFile]:
@@ -266,9 +282,11 @@ class _opening:
         if e is None or isinstance(e, (MemoryError, InvalidArgumentError)) or (isinstance(e, StokerError) and self.name in str(e)):
             return
         if isinstance(e, StokerError):
-            raise type(e)(f"{self.name}: {str(e).removeprefix(f'{self.file}: ')}") from e
+            raise _about(e, f"{self.name}: {str(e).removeprefix(f'{self.file}: ')}") from e
         if isinstance(e, FileNotFoundError):
-            raise NotFoundError(f"{self.name}: {e.strerror or e}") from e
+            missing = MissingFileError(f"{self.name}: {e.strerror or e}")
+            missing.uri = self.file
+            raise missing from e
         if isinstance(e, OSError):
             raise ReadError(f"{self.name}: {e.strerror or e}") from e
         if isinstance(e, Exception):
