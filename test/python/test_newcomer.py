@@ -500,6 +500,15 @@ def test_files_of_other_kinds_are_refused_with_advice(name, said, tmp_path):
     assert len(Loader(tmp_path / "folder.zip", 1)) == 1
 
 
+@pytest.mark.parametrize("name", ["i.json", "i.jsonl", "i.npy", "i.npz", "i.zip", "i.h5", "i.tfrecord", "i"])
+def test_indexes_of_any_name_are_read(data, name, tmp_path):
+    ran = subprocess.run([COMMAND, "index", data / "ok", "-o", tmp_path / name], capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 0, ran.stderr
+    of_index, of_folder = (list(Loader(source, 2, fields=("path", "label"))) for source in (tmp_path / name, data / "ok"))
+    assert [list(batch.path) for batch in of_index] == [list(batch.path) for batch in of_folder]
+    assert [batch.label.tolist() for batch in of_index] == [batch.label.tolist() for batch in of_folder]
+
+
 def test_unknown_arguments_may_be_meant_as_those_of_a_dataloader(data):
     for name, meant in (
         ("num_worker", "num_workers"),

@@ -255,6 +255,7 @@ def _places_of_cifar(folder: Path) -> list[Path]:
 _RECORDS = "TFRecord files are read by fn.readers.tfrecord in a Pipeline, which Loader takes as its source"
 _HDF5 = "give a Dataset whose __getitem__ takes the samples out of it, as with h5py"
 _JSON = "a manifest of sounds is read with fields={'audio': stoker.Audio()}, annotations of COCO by fn.readers.coco; for others give a list of (path, target)"
+_INDEX = b"STKINDEX"  # the first bytes of an index (src/format/index_format.h)
 # For endings of files that hold samples, but are no source of a Loader: what reads them.
 _OTHER_FILES = {
     ".h5": _HDF5,
@@ -275,13 +276,22 @@ def is_cifar(folder: Path) -> bool:
     return any(os.path.isfile(p / n) for p in _places_of_cifar(folder) for n in names)
 
 
+def _is_index(path: str) -> bool:
+    """Returns whether a file may be an index of a folder: `stoker index` writes it under any name. The reader reports a file that cannot be read."""
+    try:
+        with _files.open_binary(path) as file:
+            return file.read(len(_INDEX)) == _INDEX
+    except OSError:
+        return True
+
+
 def from_folder(folder: str, split: str) -> Source:
     """Opens a folder of images, or of CIFAR's binary files, which have splits."""
     if is_cifar(Path(folder)):
         return CifarSource(folder, split)
     _refuse_robots(folder)
     ending = os.path.splitext(folder)[1].lower()
-    if ending in _OTHER_FILES and os.path.isfile(folder):
+    if ending in _OTHER_FILES and os.path.isfile(folder) and not _is_index(folder):
         raise InvalidArgumentError(f"Loader: {folder}: a file, not a folder of class folders; {_OTHER_FILES[ending]}")
     return FileSource(folder, None, None)
 
