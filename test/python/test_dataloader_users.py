@@ -1189,6 +1189,32 @@ def _with_labels(name, labels):
     return made
 
 
+class ByName(Arrays):
+    """A Dataset that takes texts too."""
+
+    def __getitem__(self, key):
+        return TRANSFORM(Image.fromarray(self.data[int(key)])), int(key)
+
+
+KEYS = {
+    "texts": lambda: np.array([str(k) for k in range(15)]),
+    "objects": lambda: np.array([str(k) for k in range(15)], dtype=object),
+    "list": lambda: [str(k) for k in range(15)],
+    "bytes": lambda: np.array([b"%d" % k for k in range(15)]),
+    "numbers": lambda: np.arange(15),
+}
+
+
+@pytest.mark.parametrize("form", KEYS)
+def test_keys_of_a_subset_that_do_not_change_stay_in_c(form):
+    _stays_in_c(lambda: data.Subset(ByName(), KEYS[form]()))
+    same(*(_changing(kind, lambda: data.Subset(ByName(), KEYS[form]()), _swap, 0) for kind in (data.DataLoader, DataLoader)))
+
+
+def _swap(subset):
+    subset.indices[5] = subset.indices[0]
+
+
 def _stays_in_c(make):
     iterator = iter(DataLoader(make(), 4))
     same(list(data.DataLoader(make(), 4)), list(iterator))

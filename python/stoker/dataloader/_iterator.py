@@ -279,7 +279,7 @@ class CompiledIterator(_BaseDataLoaderIter):
         except (IndexError, ValueError):
             return True
         before = [part for entry in flight.entries for part in entry]
-        return len(now) != len(before) or any(a is not b and not (type(a) is int and a == b) for a, b in zip(now, before, strict=True))
+        return len(now) != len(before) or not all(map(_is_same_entry, now, before))
 
     def _images(self, flight: _PendingBatch) -> Any:
         machine = flight.machine
@@ -365,6 +365,11 @@ def _settings_of(loader: Any) -> dict[str, Any]:
 
 
 _FIXED = (SequentialSampler, SubsetRandomSampler, WeightedRandomSampler, DistributedSampler)
+
+
+def _is_same_entry(now: Any, before: Any) -> bool:
+    """Returns whether two parts of Reader.entry() are one object, or equal numbers or texts, of which an array makes a new object each time."""
+    return now is before or (type(now) is type(before) and isinstance(now, (int, str, bytes)) and now == before)
 
 
 def _ahead_of(loader: Any) -> int:
