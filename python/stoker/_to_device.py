@@ -206,9 +206,25 @@ def _equal(a: Any, b: Any) -> bool:
         return False
 
 
+def _is_setting(held: Any, depth: int = 4) -> bool:
+    """Returns whether a value consists only of texts, numbers, functions and the like, and so holds no tensors. depth: how deep it looks into the value."""
+    if held is None or isinstance(held, (str, bytes, int, float, complex)) or callable(held):
+        return True
+    if isinstance(held, Mapping):
+        parts = [*held, *held.values()]
+    elif isinstance(held, (list, tuple, set, frozenset)):
+        parts = list(held)
+    else:
+        parts = list(getattr(held, "__dict__", {}).values())
+        if not parts:
+            return False
+    return depth > 0 and all(_is_setting(part, depth - 1) for part in parts)
+
+
 def _carry_over(node: Any, made: Any, keys: list[Any], values: list[Any]) -> None:
-    """Gives a mapping the attributes of the mapping that it replaces, except for those that would replace its items. A container that the constructor has made
-    equal stays, because both mappings would otherwise share one. keys and values: the items of `made`."""
+    """Gives a mapping the attributes of the mapping that it replaces, except for those that hold the items. A container that the constructor has made equal
+    stays, because both mappings would otherwise share one. Raises TypeError for a setting, such as a prefix of the keys, that changes the items. keys and
+    values: the items of `made`."""
     right = _holds(made, keys, values)
     for name, held in getattr(node, "__dict__", {}).items():
         own = vars(made)
@@ -218,6 +234,8 @@ def _carry_over(node: Any, made: Any, keys: list[Any], values: list[Any]) -> Non
         setattr(made, name, held)
         if not right or _holds(made, keys, values):
             continue
+        if _is_setting(held):
+            raise TypeError(f"its attribute {name} changes the items of a mapping made of pairs of keys and values")
         if missing:
             delattr(made, name)
         else:

@@ -242,6 +242,32 @@ def test_mappings_hold_their_items_in_any_form(kind, device):
     assert list(given) == ["Boxes", "b", "name"] and given["Boxes"] is one and isinstance(given["b"], np.ndarray)
 
 
+class Prefixed(Inside):
+    """A mapping whose keys begin with an attribute: a text, or a text inside a list."""
+
+    def __init__(self, pairs=(), prefix=""):
+        super().__init__(dict(pairs))
+        self.prefix = prefix
+
+    def __getitem__(self, key):
+        prefix = "".join(self.prefix)
+        if not key.startswith(prefix):
+            raise KeyError(key)
+        return self.inside[key[len(prefix) :]]
+
+    def __iter__(self):
+        return ("".join(self.prefix) + key for key in self.inside)
+
+
+@pytest.mark.parametrize("prefix", ["cam_", ["cam_"]])
+def test_mappings_whose_attributes_change_their_keys_are_refused(prefix):
+    given = Prefixed({"front": torch.ones(2)}, prefix)
+    with pytest.raises(InvalidArgumentError, match=r"holds a Prefixed, .*its attribute prefix changes the items.* give it as a dict"):
+        stoker.to_device(given, "meta")
+    assert list(given) == ["cam_front"] and given.prefix == prefix
+    assert stoker.to_device(Prefixed({"front": torch.ones(2)}), "meta")["front"].is_meta
+
+
 def test_tensors_that_cannot_be_packed_are_copied_one_by_one(rng):
     """Sparse, quantized and some empty tensors, and those that require gradients, are not packed; the tensors around them are."""
     from stoker import _to_device
