@@ -192,6 +192,7 @@ LEADERS = {
     "mixture": lambda: Loader.mix({"b": (source("b"), 0.5), "c": (source("c"), 0.5)}, epoch="b"),
     "mixture of steps": lambda: Loader.mix({"b": (source("b"), 0.5), "c": (source("c"), 0.5)}, steps=7),
     "pipeline": _from_pipeline,
+    "dataloader": lambda: pytest.importorskip("torch") and source("c").as_dataloader(),
 }
 
 
@@ -225,6 +226,34 @@ def test_a_break_after_a_resume_begins_the_next_epoch(leader, how):
         wanted = run(steps, None)
         for resumed in range(steps):
             assert run(steps, resumed) == wanted, (steps, resumed)
+
+
+def test_dataloaders_of_loaders_are_mixed_as_these():
+    """A DataLoader of as_dataloader() has no position and no ranks of its own."""
+    pytest.importorskip("torch")
+
+    def made(wrap, rank=0):
+        b = source("b", shard=(rank, 2))
+        return Loader.mix({"a": (source("a", shard=(rank, 2)), 0.8), "b": (b.as_dataloader() if wrap else b, 0.2)}, epoch="b")
+
+    def run(steps, wrap):
+        mixed = made(wrap)
+        iterator = iter(mixed)
+        for _ in range(steps):
+            next(iterator)
+        state = mixed.state_dict()
+        mixed = made(wrap)
+        mixed.load_state_dict(state)
+        iter(mixed)
+        next(iter(mixed))  # the iteration that continued the epoch gave no batch
+        taken = [next(iterator).label.tolist() for iterator in [iter(mixed)] for _ in range(9)]
+        return taken, mixed.epoch, mixed.step, mixed.state_dict()["taken"]
+
+    for steps in (2, 6, 11):
+        assert run(steps, True) == run(steps, False)
+    loader = source("b")
+    with pytest.raises(InvalidArgumentError, match="one Loader is given twice"):
+        Loader.mix([(loader, 1), (loader.as_dataloader(), 1)])
 
 
 def test_an_epoch_whose_rest_is_no_step_for_more_ranks_ends(tmp_path):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -38,7 +39,7 @@ class Mixture:
             raise InvalidArgumentError(
                 f"Loader.mix: the sources are pairs of a Loader and its share, as [(a, 0.7), (b, 0.3)] or {{'name': (a, 0.7), ...}}, not {sources!r:.200}"
             )
-        self.loaders: list[Any] = [loader for loader, _ in pairs]
+        self.loaders: list[Any] = [_unwrapped(loader) for loader, _ in pairs]
         for name, loader in zip(self.names, self.loaders, strict=True):
             if not all(hasattr(loader, part) for part in ("state_dict", "load_state_dict", "batch_size", "__iter__")):
                 raise InvalidArgumentError(f"Loader.mix: source {name} is a {type(loader).__name__}, and not a Loader or a mixture of some")
@@ -396,6 +397,13 @@ class Mixture:
     def _ending(self) -> str:
         """Returns a text about what ends an epoch."""
         return f"{self._steps} steps in an epoch" if self._leader is None else f"epochs of {self.names[self._leader]}"
+
+
+def _unwrapped(loader: Any) -> Any:
+    """Returns the Loader that a DataLoader of Loader.as_dataloader() iterates over, because only the Loader has a position and its part of the ranks. Returns
+    other sources unchanged."""
+    module = sys.modules.get("stoker.loader._dataloader")  # it imports torch, and such a DataLoader exists only if it was imported
+    return loader.loader if module is not None and isinstance(loader, module.StokerDataLoader) else loader
 
 
 def _explained(loader: Any) -> str:
