@@ -34,8 +34,8 @@ class Session:
     end of the epoch was reported. failed: the batch whose error the last call of take() raised; None: it raised no such error. ends: number of ends of epochs
     that sources or `before` have reported. before: a function that take() calls before each batch; if it raises StopIteration, the epoch ends. check: a
     function that is called with the first batch. holds: whether `core.held` keeps each batch until its taker sets it to None, so that put_back() can return
-    the batch to the pipeline. extra_state: an iterator's method that returns entries for save() to add to the pipeline's state. restored: the state from which
-    this run continues.
+    the batch to the pipeline. keeps_state: whether close() keeps the state for state(), which takes time if there are many files. extra_state: an iterator's
+    method that returns entries for save() to add to the pipeline's state. restored: the state from which this run continues.
     """
 
     def __init__(self, core: _core.Pipeline, sources: Sequence[UserSource], timeout: float | None, first_epoch: int = 0) -> None:
@@ -47,6 +47,7 @@ class Session:
         self.before: Callable[[], None] | None = None
         self.check: Callable[[_core.Batch], None] | None = None
         self.holds = False
+        self.keeps_state = False
         self._before = (0, 0, False, 0, False)  # the _counts() before the last batch was taken
         self.extra_state: weakref.WeakMethod[Callable[[Session, dict[str, Any]], dict[str, Any]]] | None = None
         self.restored: dict[str, Any] | None = None
@@ -63,6 +64,7 @@ class Session:
         self._end_asked = False  # whether reset() was called after a batch, and no batch was taken since
         self._first_epoch = first_epoch  # the number by which errors name the epoch that batches and states count as epoch 0
         self._closed = False
+        self._last_state: str | None = None  # the state that close() has kept
         self._pid = os.getpid()
 
     # ---- batches ----
@@ -256,8 +258,8 @@ class Session:
             return found
 
     def state(self) -> dict[str, Any]:
-        """Returns the pipeline's state after the last batch that was delivered."""
-        state: dict[str, Any] = json.loads(self.core.save())
+        """Returns the pipeline's state after the last batch that was delivered; after close() only if keeps_state is set."""
+        state: dict[str, Any] = json.loads(self._last_state or self.core.save())
         return state
 
     def save(self) -> str:
@@ -314,6 +316,9 @@ class Session:
         if os is None or os.getpid() != self._pid:
             return  # a forked child must not touch the parent's threads and locks; os is None if the interpreter has cleared this module
         self._closed = True
+        if self.keeps_state:
+            with suppress(StokerError):  # the pipeline was closed before, or another thread uses it
+                self._last_state = self.core.save()
         for source in self._sources:
             source.close()
         if not self.core.close():

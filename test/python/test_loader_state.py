@@ -326,6 +326,33 @@ def test_a_closed_loader_of_a_pipeline_stays_where_it_is(tree):
             assert found == batches
 
 
+@pytest.mark.parametrize("source", [False, True])
+def test_a_closed_loader_of_a_closed_pipeline_has_a_state(tree, source):
+    """At every position, also if the Loader was closed before and continued."""
+    for taken in range(8):
+        pipe = Pipeline(4, seed=3)
+        with pipe:
+            if source:
+                numbers = fn.external_source(source=[[np.int64(k)] * 4 for k in range(3)], cycle="raise")
+            else:
+                _, numbers = fn.readers.file(file_root=tree, random_shuffle=True, shuffle_seed=3, tail="keep", name="r")
+            pipe.set_outputs(numbers)
+        loader = Loader(pipe, fields=("label",))
+        left = taken
+        while left:
+            for _ in loader:
+                left -= 1
+                if left % 3 == 0:
+                    break
+            loader.close()
+        before = loader.state_dict()
+        for close in (loader.close, pipe.close, pipe.close, loader.close):
+            close()
+        assert before == loader.state_dict(), taken
+        with pytest.raises(StateError, match="closed: make a new one"):
+            next(iter(loader))
+
+
 def test_a_loader_may_be_closed_in_a_child(tree):
     loader = make(tree)
     rows = iter(loader)

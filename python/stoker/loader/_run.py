@@ -657,7 +657,7 @@ class Run:
             self._drop()
             return
         if not self.source.owns_pipeline:  # the user's Pipeline keeps its position, and stays open
-            self.inside = False
+            self.inside, session.keeps_state = False, True
             session.interrupt(False)
             return
         place = self._place()
