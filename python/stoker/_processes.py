@@ -9,6 +9,7 @@ end. Then it kills workers that hang or are stopped, and logs that.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 import weakref
@@ -39,14 +40,19 @@ class Raised:
         self.error = error
 
 
-def _serve(pipe: Any, life: Any, name: str, begin: Callable[..., Callable[..., Any]], arguments: tuple[Any, ...]) -> None:
+def _serve(pipe: Any, life: Any, name: str, forked: bool, begin: Callable[..., Callable[..., Any]], arguments: tuple[Any, ...]) -> None:
     """Runs in a worker until it receives None. Calls `begin` with `arguments`, which returns a function. Each request is a tuple of arguments for that
-    function; the answer is (None, result) or (exception, None). life: as in _end_with. name: the process's name in messages."""
+    function; the answer is (None, result) or (exception, None). life: as in _end_with. name: the process's name in messages. forked: the process is a fork of
+    the program."""
     import signal
     from multiprocessing.reduction import ForkingPickler
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     _end_with(life)
+    torch = sys.modules.get("torch")
+    if forked and torch is not None:
+        # As in a DataLoader. The threads of OpenMP that torch has used in the program do not exist here, and torch would wait for them.
+        torch.set_num_threads(1)
     function = begin(*arguments)
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):
         while (asked := pipe.recv()) is not None:
@@ -199,7 +205,9 @@ class Worker:
         self._owner = os.getpid()
         life = _Life.here()
         self._pipe, theirs = context.Pipe()
-        self.process = context.Process(target=_serve, args=(theirs, life, name, begin, arguments), name=title, daemon=daemon)
+        self.process = context.Process(
+            target=_serve, args=(theirs, life, name, context.get_start_method() == "fork", begin, arguments), name=title, daemon=daemon
+        )
         self.process.start()
         theirs.close()
 

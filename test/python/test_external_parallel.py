@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from stoker import fn, pipeline_def, types
 from stoker.errors import InvalidArgumentError
-from support import alive
+from support import alive, run_script
 
 # CPython warns if a process forks while it has threads.
 pytestmark = pytest.mark.filterwarnings("error", "ignore:This process:DeprecationWarning")
@@ -203,3 +203,23 @@ def test_a_batch_of_workers_that_the_garbage_collector_has_ended():
         for number in (1, 2, 3):  # batch 1 may have been begun before _stop()
             made.batch(0, number)
     made.close()
+
+
+def test_forked_workers_that_use_torch():
+    """The threads of OpenMP that torch has used in the program do not exist in a fork. A callable that uses torch there would wait for them forever."""
+    done = run_script(
+        """
+        import numpy as np
+        import torch
+        from stoker import Pipeline, fn
+        torch.set_num_threads(2)
+        torch.exp(torch.zeros(1_000_000))
+        def total(info):
+            return np.array([torch.exp(torch.zeros(1_000_000)).sum()])
+        pipe = Pipeline(batch_size=2, num_threads=1, device_id=None, py_num_workers=1, py_start_method="fork")
+        with pipe:
+            pipe.set_outputs(fn.external_source(total, parallel=True, batch=False))
+        print([int(np.asarray(sample)[0]) for sample in pipe.run()[0]])
+        """
+    )
+    assert done.stdout == "[1000000, 1000000]\n", done.stderr

@@ -338,7 +338,7 @@ class ProcessWorkers(Workers):
         free: queue.SimpleQueue[_Process] = queue.SimpleQueue()
         try:
             for _ in range(self.count):
-                made.append(_Process(self._fetch, self._context, self._forks))
+                made.append(_Process(self._fetch, self._context))
                 free.put(made[-1])
         except BaseException as e:
             _end(made)
@@ -405,8 +405,8 @@ def _end(processes: Sequence[_Process]) -> None:
 
 
 class _Process:
-    def __init__(self, fetch: Fetch, context: Any, forked: bool) -> None:
-        self.worker = Worker(context, "stoker-dataset", "python_workers", True, _begin, fetch, forked)
+    def __init__(self, fetch: Fetch, context: Any) -> None:
+        self.worker = Worker(context, "stoker-dataset", "python_workers", True, _begin, fetch)
 
     def call(self, method: str, *arguments: Any) -> Any:
         try:
@@ -420,12 +420,8 @@ def _asked_for(method: str, arguments: Any) -> str:
     return f" in {', '.join(f'dataset[{index}]' for index, _ in items)}" if items else ""
 
 
-def _begin(fetch: Fetch, forked: bool) -> Callable[..., Any]:
-    """Returns the function with which a new process answers each request. Runs in that process. forked: it is a fork of the program."""
-    torch = sys.modules.get("torch")
-    if forked and torch is not None:
-        # As in a DataLoader. The threads of OpenMP that torch has used in the program do not exist here, and torch would wait for them.
-        torch.set_num_threads(1)
+def _begin(fetch: Fetch) -> Callable[..., Any]:
+    """Returns the function with which a new process answers each request. Runs in that process."""
 
     def answer(method: str, arguments: Any) -> Any:
         if method != "set_format":
