@@ -300,6 +300,39 @@ def test_a_dataset_that_opens_a_file_is_called_by_several_threads(capfd, monkeyp
     assert dataset.serial == 0 and "one at a time" not in capfd.readouterr().err
 
 
+class Meeting:
+    """A Dataset or transform whose calls return its attribute `value`, and from the value 8 on wait until two threads call at once."""
+
+    def __init__(self):
+        self.value, self.meeting = 0, threading.Barrier(2)
+
+    def __len__(self):
+        return 6
+
+    def __getitem__(self, i):
+        return self(np.zeros((8, 8, 3), np.uint8)), i
+
+    def __call__(self, image):
+        if self.value >= 8:
+            self.meeting.wait(60)
+        return np.full_like(image, self.value)
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_change_between_epochs_is_none_of_a_call(inside, capfd, monkeypatch):
+    monkeypatch.setattr("stoker._where._shown", set())
+    thing = Meeting()
+    loader = (
+        Loader(np.zeros((6, 8, 8, 3), np.uint8), 3, transforms=[thing], num_threads=2, dtype="uint8")
+        if inside
+        else Loader(thing, 3, dtype="uint8")
+    )
+    for thing.value in range(10):
+        for images, *_ in loader:
+            assert bool((images == thing.value).all())
+    assert "one at a time" not in capfd.readouterr().err
+
+
 def test_a_list_with_code_of_its_own_is_not_changed():
     class Counting(list):
         reads = 0

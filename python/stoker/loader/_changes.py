@@ -32,7 +32,8 @@ class Changes:
     """Compares the attributes of a Dataset or of a transform's function, and of the objects in it, before and after calls.
 
     counting: the first calls are still compared, so calls must run one at a time. serial: an attribute has changed, so calls must always run one at a time.
-    Call begin() after the first call, which often opens files, and compare() after each further one. what: the name of the Dataset or transform in the notice
+    Call begin() after the first call, which often opens files; then mark() before each further one, because the user may change attributes between two epochs, and
+    compare() after it. what: the name of the Dataset or transform in the notice
     that a change prints. way_out: the advice in this notice.
     """
 
@@ -48,8 +49,13 @@ class Changes:
         self.counting = bool(self._marks)
         self._left = _CALLS
 
+    def mark(self, dataset: Any) -> None:
+        """Stores the attributes before a call, if it is one of those that are compared."""
+        if self.counting:
+            self._marks, self._kept = _marks_of(dataset)
+
     def compare(self, dataset: Any) -> None:
-        """Compares the attributes with those at `begin`. Does nothing after _CALLS comparisons, or after a change. Call while no thread runs the dataset."""
+        """Compares the attributes with those at `mark`. Does nothing after _CALLS comparisons, or after a change. Call while no thread runs the dataset."""
         if not self.counting:
             return
         marks, kept = _marks_of(dataset)
@@ -82,6 +88,7 @@ class SerializedCalls:
         if self._begun and not (self._changes.counting or self._changes.serial):
             return self._function(argument)
         with self._lock:
+            self._changes.mark(self._function)
             made = self._function(argument)
             if self._begun:
                 self._changes.compare(self._function)

@@ -277,6 +277,7 @@ class Workers:
         if not (self._watch.copies or changes.counting or changes.serial):
             return self._fetch(items)
         with self._one_call if self._watch.serial or changes.counting or changes.serial else nullcontext():
+            changes.mark(self._fetch.dataset)
             fetched = self._fetch(items)
             fetched = [self._owned(one) for one in fetched] if self._watch.copies else fetched
             changes.compare(self._fetch.dataset)
