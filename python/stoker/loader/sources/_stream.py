@@ -82,7 +82,8 @@ class StreamSource(DatasetSource):
         inside = state.pipeline is not None and state.pipeline["consumed"] > 0
         if inside and state.dataset.ranks not in (None, self._ranks(spec)):
             advice = (
-                "or save at the end of an epoch (shard=None, in both runs, is for an IterableDataset that gives all ranks the same samples)"
+                "or save after the loop over an epoch has ended: a state from inside the loop, even after the last batch, may not know yet that no sample "
+                "follows (shard=None, in both runs, is for an IterableDataset that gives all ranks the same samples)"
             )
             raise other_ranks(state.dataset.ranks or 0, self._ranks(spec), advice)
         self._iterator, self._at = None, (-1, 0)
