@@ -76,6 +76,33 @@ def test_two_files_after_one_without_features(tmp_path):
 
 
 @pytest.mark.parametrize("form", ["parquet", "saved"])
+@pytest.mark.parametrize("column", ["image", "mask"])
+def test_packing_refuses_modes_of_images(tmp_path, form, column, capsys):
+    """The tars would hold the files as they are, and no Loader would convert them."""
+    source, _ = pictures(tmp_path, *(("L", None) if column == "image" else (None, "L")))
+    plain, _ = pictures(tmp_path, "RGB")
+    if form == "saved":
+        folder = tmp_path / "saved"
+        folder.mkdir()
+        (folder / "state.json").write_text(json.dumps({"_data_files": [{"filename": "a.arrow"}]}))
+        table = pa.parquet.read_table(source)
+        with pa.OSFile(str(folder / "a.arrow"), "wb") as f, pa.ipc.new_stream(f, table.schema) as out:
+            out.write_table(table)
+        sources = [str(folder)]
+    else:
+        sources = [str(plain), str(source)]  # the mode of the second file
+    out = str(tmp_path / "out")
+    assert _table_pack.main([*sources, "-o", out]) == 1
+    error = capsys.readouterr().err
+    assert f"{'a.arrow' if form == 'saved' else source.name}: the column '{column}' has the feature Image(mode='L')" in error
+    assert f".cast_column('{column}', datasets.Image())" in error and ("--columns" in error) == (column == "mask")
+    assert not (tmp_path / "out").exists()
+    assert _table_pack.main([str(plain), "-o", out, "--quiet"]) == 0
+    if column == "mask":
+        assert _table_pack.main([*sources, "-o", f"{out}2", "--columns", "image", "--quiet"]) == 0
+
+
+@pytest.mark.parametrize("form", ["parquet", "saved"])
 def test_packing_refuses_other_classes(tmp_path, rng, form, capsys):
     folder = tmp_path / "in"
     folder.mkdir()

@@ -98,8 +98,8 @@ class Plan:
 
 def plan_of(rows: Rows, image: str | None, label: str | None, wanted: Sequence[str] | None) -> Plan:
     """Chooses a file for each column. image, label: columns that the user named, or None. wanted: the columns to pack besides these; None: all. Raises
-    InvalidArgumentError if a column is missing, if the label is the image or sound, if a tar cannot hold a column's values, and if the files of two columns
-    would have the same name."""
+    InvalidArgumentError if a column is missing, if the label is the image or sound, if `datasets` converts images to another mode, if a tar cannot hold a
+    column's values, and if the files of two columns would have the same name."""
     names = rows.schema.names
     for option, given in (("--image", [image]), ("--label", [label]), ("--columns", wanted or ())):
         for name in given:
@@ -110,6 +110,7 @@ def plan_of(rows: Rows, image: str | None, label: str | None, wanted: Sequence[s
     if label == main:
         raise InvalidArgumentError(f"the column '{main}' is the image or sound, so it cannot be the label: --label names another column")
     chosen = [main, *(n for n in names if n != main and (wanted is None or n in wanted or n == label))]
+    _check_modes(rows, chosen, main)
     members = [_member(rows, name, name == main, name == label) for name in chosen]
     used: dict[str, str] = {}
     for m in members[1:]:
@@ -119,6 +120,18 @@ def plan_of(rows: Rows, image: str | None, label: str | None, wanted: Sequence[s
                 f"the columns '{same}' and '{m.column.name}' would both become files named NUMBER.{m.ending}: rename one, or leave it out by --columns"
             )
     return Plan(members, _class_names(rows, label))
+
+
+def _check_modes(rows: Rows, names: Sequence[str], main: str) -> None:
+    """Raises InvalidArgumentError if `datasets` converts the images of a column to a mode of Pillow. A Loader over the tars would not know of the mode."""
+    for name in names:
+        if name in rows.modes:
+            mode, file = rows.modes[name]
+            rest = "" if name == main else ", or leave the column out by --columns"
+            raise InvalidArgumentError(
+                f"{file}: the column '{name}' has the feature Image(mode={mode!r}), to which `datasets` converts images, and a tar holds the files as they are: "
+                f".cast_column('{name}', datasets.Image()) of the data set removes the mode{rest}"
+            )
 
 
 def _main(rows: Rows, wanted: Sequence[str] | None) -> str:

@@ -44,6 +44,9 @@ class Rows:
     schema: Any  # pyarrow.Schema
     features: dict[str, Any]  # what `datasets` wrote about the columns
     files: list[str]
+    modes: dict[
+        str, tuple[str, str]
+    ]  # by column of images: the mode of Pillow to which `datasets` converts them, and the first file that says so
     facts: list[Any]  # for each file, a list of its name and of values that change if the file is replaced; all can be written as JSON
 
 
@@ -76,6 +79,21 @@ def _alike(files: Sequence[tuple[str, Any]]) -> None:
         raise InvalidArgumentError(f"{differs}: pack the two kinds of files separately")
 
 
+def _modes(files: Sequence[tuple[str, Any]]) -> dict[str, tuple[str, str]]:
+    """Returns Rows.modes. Leaves out RGB, as which a Loader decodes images anyway. files: names and schemas."""
+    found: dict[str, tuple[str, str]] = {}
+    seen: set[bytes] = set()
+    for name, schema in files:
+        written = (schema.metadata or {}).get(b"huggingface", b"")
+        if b'"mode"' not in written or written in seen:
+            continue
+        seen.add(written)
+        for column, feature in features_of(schema).items():
+            if feature.get("_type") == "Image" and feature.get("mode") not in (None, "RGB"):
+                found.setdefault(column, (str(feature["mode"]), name))
+    return found
+
+
 def _has_columns(name: str, schema: Any, first: str, wanted: Any) -> None:
     """Raises InvalidArgumentError unless file `name` has exactly the columns `wanted` of file `first`, with their types. schema: the schema of file `name`."""
     for field in wanted:
@@ -95,7 +113,8 @@ def _has_columns(name: str, schema: Any, first: str, wanted: Any) -> None:
 
 def _parquet(patterns: Sequence[str], storage: Storage, named: Collection[str]) -> Rows:
     files = read_footers(find(patterns, storage), storage)
-    _alike([(f.shown, f.schema) for f in files])
+    schemas = [(f.shown, f.schema) for f in files]
+    _alike(schemas)
     partitions = {n: values for n, values in partitions_of(files).items() if n in named or len(set(values.values())) > 1}
 
     def read(file: Any, group: int, columns: Sequence[str]) -> Any:
@@ -118,7 +137,7 @@ def _parquet(patterns: Sequence[str], storage: Storage, named: Collection[str]) 
         for g in range(f.footer.num_row_groups)
     ]
     facts = [[without_signature(f.name), *map(str, f.mark[:2])] for f in files]
-    return Rows([p for p in parts if p.rows], schema, features_of(files[0].schema), [f.shown for f in files], facts)
+    return Rows([p for p in parts if p.rows], schema, features_of(files[0].schema), [f.shown for f in files], _modes(schemas), facts)
 
 
 def _saved(folder: str) -> Rows:
@@ -150,7 +169,7 @@ def _saved(folder: str) -> Rows:
         isinstance(shown, list) and shown and not state.get("_output_all_columns")
     ):  # with_format(columns=...) was in effect when the data set was saved
         schema = pa.schema([schema.field(n) for n in schema.names if n in shown], schema.metadata)
-    return Rows([p for p in parts if p.rows], schema, features_of(schema), names, facts)
+    return Rows([p for p in parts if p.rows], schema, features_of(schema), names, _modes(schemas), facts)
 
 
 def _json(path: str) -> dict[str, Any]:
