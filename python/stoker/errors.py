@@ -191,7 +191,10 @@ class CancelledError(StokerError):
 
 
 # The library's status NOT_FOUND also covers missing drivers and operators. These texts are those of errors of paths and URLs.
-_MISSING = r"(?i)^(?!.*shared object file)(?=.*(: no such (file|folder)|\b404\b|: no (file|object)[^:;]* match))"
+_MISSING = (
+    r"(?i)(?<!shared object file): (no such (file|folder)|not a directory|a link that leads nowhere|the server answers (404|410)"
+    r"|no (file|object) matches|no file in it, or in a folder of it, matches|fetch raised)\b"
+)
 
 _BY_STATUS: dict[str, type[StokerError]] = {
     "INVALID": InvalidArgumentError,
@@ -212,7 +215,7 @@ def from_status(code: str, message: str, op: str, uri: str, sample: int, epoch: 
     """Makes the exception for an error of the library. The C module calls this."""
     # Errors from the check of a graph do not belong to a sample, and their message may lack the operator and its line.
     kind = _BY_STATUS.get(code, StokerError)
-    if kind is NotFoundError and re.search(_MISSING, message):
+    if kind is NotFoundError and re.search(_MISSING, message.replace(uri, "") if uri else message):
         kind = MissingFileError
     error = kind(message if not op or op in message else f"{message}; {op}")
     error.code, error.op, error.uri = code, op, uri

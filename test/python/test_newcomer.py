@@ -445,6 +445,17 @@ def removed_table(folder):
             raise
 
 
+def gone(uri, *_):
+    raise FileNotFoundError(uri)
+
+
+def dangling_link(folder):
+    link = folder / "dangling.jpg"
+    link.unlink(missing_ok=True)
+    link.symlink_to("nowhere.jpg")
+    first(Loader([link], 4))
+
+
 @pytest.mark.parametrize(
     "call",
     [
@@ -453,6 +464,9 @@ def removed_table(folder):
         lambda d: Loader(d / "none.tar", 4),
         lambda d: Loader(str(d / "none-*.tar"), 4),
         lambda d: first(Loader([d / "none.jpg"], 4)),
+        lambda d: first(Loader([d / "text.jpg" / "none.jpg"], 4)),
+        lambda d: first(Loader(["mem://none.jpg"], 4, storage=stoker.Storage(fetch=gone))),
+        dangling_link,
         lambda d: imread(d / "none.jpg"),
         lambda d: stoker.audioread(d / "none.wav"),
         lambda d: stoker.VideoDecoder(d / "none.mp4"),
@@ -478,6 +492,23 @@ def test_a_missing_driver_is_no_missing_file():
     said = "no CUDA driver: libcuda.so.1: cannot open shared object file: No such file or directory; leave the device out"
     assert type(stoker.errors.from_status("NOT_FOUND", said, "", "", -1, -1, -1)) is NotFoundError
     assert type(stoker.errors.from_status("NOT_FOUND", 'no operator "x"', "", "", -1, -1, -1)) is NotFoundError
+
+
+@pytest.mark.parametrize(
+    ("said", "uri", "missing"),
+    [
+        ("/data/404/ann.json: no images in it", "/data/404/ann.json", False),
+        ('shard-404.tar, line 3: the sample has no component "jpg"; it has cls', "", False),
+        ("this machine's metadata server gives no token (status 404)", "", False),
+        ("/a: no such file/b.json: no images in it", "/a: no such file/b.json", False),
+        ("s3://b/k: the server answers 403 AccessDenied", "s3://b/k", False),
+        ("s3://b/k: the server answers 404 NoSuchKey, The key does not exist", "s3://b/k", True),
+        ("https://h/k: the server answers 410", "https://h/k", True),
+        ("/x/shared object file.png: cannot open it: No such file or directory", "", True),
+    ],
+)
+def test_errors_of_paths_are_told_by_what_failed(said, uri, missing):
+    assert isinstance(stoker.errors.from_status("NOT_FOUND", said, "", uri, -1, -1, -1), FileNotFoundError) == missing
 
 
 @pytest.mark.parametrize(

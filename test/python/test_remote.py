@@ -237,7 +237,7 @@ def test_failures_of_a_function(store, tree):
 
     fails(TypeError("a mistake"), "fetch raised TypeError: a mistake")
     fails(PermissionError("no"), "fetch raised PermissionError: no")
-    fails(FileNotFoundError("gone"), "fetch raised FileNotFoundError: gone", StokerError)
+    fails(FileNotFoundError("gone"), "fetch raised FileNotFoundError: gone", FileNotFoundError)
     fails(ConnectionError("down"), "fetch raised ConnectionError: down", retries=1)
     gone = Storage(fetch=Bucket(tree, lambda uri, _: FileNotFoundError() if uri.endswith("class1/003.jpg") else None))
     loader = Loader(listed(tree), 21, transforms=[T.Resize((8, 8))], on_error="skip", storage=gone, fields=("image", "index"))
