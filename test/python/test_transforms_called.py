@@ -2,6 +2,7 @@
 """A transform that is called on one image gives the values of a Loader, as an object of the image's own type."""
 
 import os
+import time
 
 import numpy as np
 import pytest
@@ -288,4 +289,7 @@ def test_pipelines_in_functions_leave_no_threads():
     before = len(os.listdir("/proc/self/task"))
     for _ in range(5):
         IN_FUNCTION(image)
+    end = time.monotonic() + 30  # the system may list a thread for a moment after it has ended
+    while len(os.listdir("/proc/self/task")) > before and time.monotonic() < end:
+        time.sleep(0.01)
     assert len(os.listdir("/proc/self/task")) <= before
