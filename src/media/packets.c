@@ -30,6 +30,7 @@ struct listing {
 	bool untimed;  /* a packet has no time of presentation */
 	bool stated; /* the file states a time of presentation. Of AVI files, FFmpeg reports times of decoding as those of bidirectional pictures. */
 	bool damaged; /* the demuxer found the previous packet incomplete */
+	bool repeats; /* the file is an MPEG program stream, for which FFmpeg may report the times of a header for two pictures */
 	int pid;      /* number of the stream in an MPEG-TS file; -1 for other containers */
 };
 
@@ -247,6 +248,18 @@ static bool first_has_gap(const struct listing *l, int64_t at)
 	return false;
 }
 
+/* Removes the previous packet's time of presentation if this packet has the same times. The times in a header of an MPEG program stream apply to one picture. If
+ * pictures are small, FFmpeg may report these times for the picture before it, too. */
+static void forget_repeated(struct listing *l)
+{
+	struct stk_packets *p = l->out;
+	const int32_t now = p->count, before = now - 1;
+	if (!l->repeats || now == 0 || p->v[now].pts == STK_NO_TIME || p->v[now].pts != p->v[before].pts || l->dts[now] != l->dts[before])
+		return;
+	p->v[before].pts = STK_NO_TIME;
+	l->untimed = true;
+}
+
 static enum stk_status add(struct listing *l, const AVPacket *found, struct stk_error *err)
 {
 	struct stk_packets *p = l->out;
@@ -281,6 +294,7 @@ static enum stk_status add(struct listing *l, const AVPacket *found, struct stk_
 		packet->flags |= STK_PACKET_DROPPED;
 	}
 	l->dts[p->count] = found->dts == AV_NOPTS_VALUE ? STK_NO_TIME : found->dts;
+	forget_repeated(l);
 	l->untimed |= packet->pts == STK_NO_TIME;
 	l->stated |= packet->pts != STK_NO_TIME && packet->pts != l->dts[p->count];
 	l->picture[p->count] = p->count;
@@ -519,7 +533,9 @@ enum stk_status stk__packets_read(struct stk_container *c, const struct stk_ffmp
 	const AVStream *stream, struct stk_packets *out, struct stk_error *err)
 {
 	struct listing l = {.c = c, .f = f, .in = in, .parameters = stream->codecpar, .out = out};
-	l.pid = strcmp(stk__container_format(c)->iformat->name, "mpegts") == 0 ? stream->id : -1;
+	const char *container = stk__container_format(c)->iformat->name;
+	l.repeats = strcmp(container, "mpeg") == 0;
+	l.pid = strcmp(container, "mpegts") == 0 ? stream->id : -1;
 	*out = (struct stk_packets){.tb_num = stream->time_base.num, .tb_den = stream->time_base.den};
 	if (out->tb_num <= 0 || out->tb_den <= 0)
 		return stk__fail(err, STK_CORRUPT, "the stream's time base is %d/%d, which is impossible: the file is damaged", out->tb_num,

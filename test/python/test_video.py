@@ -320,6 +320,30 @@ def test_program_streams_keep_the_times_that_they_state(tmp_path, name, codec):
     assert np.allclose(decoder.get_frames_in_range(0, len(decoder)).pts_seconds, want, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("name", "source", "rate", "codec"),
+    [
+        ("h264.mpg", "color=c=blue:size=320x240:rate=30:duration=4", 30, "libx264 -preset veryfast -crf 40"),
+        (
+            "hevc.vob",
+            "testsrc2=size=176x144:rate=25:duration=6",
+            25,
+            "libx265 -preset ultrafast -x265-params log-level=error:keyint=25:open-gop=1",
+        ),
+        ("mpeg4.mpg", "color=c=blue:size=320x240:rate=30:duration=4", 30, "mpeg4 -bf 2 -q:v 31"),
+    ],
+)
+def test_a_time_that_is_reported_for_two_pictures_belongs_to_the_second(tmp_path, name, source, rate, codec):
+    """If pictures are small, FFmpeg reports the times of a program stream's header for the picture before it, too."""
+    path = tmp_path / name
+    videos.ffmpeg(f"-f lavfi -i {source} -c:v {codec}", path)
+    times = videos.packet_times(path)
+    assert any(a is not None and a == b for a, b in itertools.pairwise(times))
+    decoder = opened(path)
+    got = decoder.get_frames_in_range(0, len(decoder)).pts_seconds
+    assert np.allclose(got, got[0] + np.arange(len(decoder)) / rate, atol=1e-4)
+
+
 def test_times_that_contradict_the_order_of_pictures_are_refused(tmp_path):
     """The times of the second half begin again, after a picture without a time."""
     videos.ffmpeg("-f lavfi -i testsrc2=size=176x144:rate=25:duration=2.4 -c:v mpeg2video -g 12 -bf 2", tmp_path / "one.mpg")
