@@ -1047,7 +1047,26 @@ def _list_of_a_function(root):
     return Labelled(root, lambda target: target + max(offsets)), lambda: offsets.append(1000)
 
 
+def _scaled(target):
+    return target * SCALE
+
+
+def _of_folder(root, function, change):
+    globals()["SCALE"] = 1
+    made = datasets.ImageFolder(root, TRANSFORM, function)
+    made.samples = made.samples * 2
+    return made, change
+
+
+def _folder_and_a_list(root):
+    names = [3, 4, 5, 6]
+    return _of_folder(root, lambda target: names[target], lambda: names.__setitem__(slice(None), [7] * 4))
+
+
 VARIABLES = {
+    "folder": (lambda root: _of_folder(root, _scaled, lambda: globals().update(SCALE=7)), (0, 1)),
+    "folder and a lambda": (lambda root: _of_folder(root, lambda target: target + SCALE, lambda: globals().update(SCALE=7)), (0, 1)),
+    "folder and a list": (_folder_and_a_list, (1,)),
     "object": (_with_object, (0,)),
     "class": (_with_class, (0,)),
     "own class": (_with_own_class, (0, 1)),

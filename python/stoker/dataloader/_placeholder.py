@@ -58,10 +58,10 @@ class LateTarget:
 
 
 def with_target(sample: Any, functions: dict[Any, Any] | None = None) -> Any:
-    """Returns the sample, in which the result of its target_transform replaces a LateTarget. functions: for each target_transform, the one to call instead."""
+    """Returns the sample, in which the result of its target_transform replaces a LateTarget. functions: for target_transforms, the ones to call instead."""
     if type(sample) is tuple and len(sample) == 2 and type(sample[1]) is LateTarget:
         late = sample[1]
-        return sample[0], (late.function if functions is None else functions[late.function])(late.value)
+        return sample[0], (late.function if functions is None else functions.get(late.function, late.function))(late.value)
     return sample
 
 
@@ -85,7 +85,8 @@ class Reader:
         """Drops samples that were read before the epoch, because the loop may change the Dataset before it reaches them. The base class has none."""
 
     def keep_copies(self) -> None:
-        """Copies the Dataset's lists. Call this if the loader has workers: those of torch do not see what the loop changes in a list. The base class has none."""
+        """Copies the Dataset's lists, and the variables that a target_transform reads. Call this if the loader has workers: those of torch do not see what the
+        loop changes. The base class has none."""
 
     def unchanged(self) -> bool:
         """Returns whether the Dataset's attributes are the same objects as when the reader was made. The base class has no Dataset, and returns True."""

@@ -25,7 +25,7 @@ from stoker.dataloader._placeholder import (
     shallow_copy,
 )
 from stoker.dataloader._reasons import InPython
-from stoker.dataloader._user import UserReader
+from stoker.dataloader._user import UserReader, frozen_target
 from stoker.loader.sources._known import _IN_MEMORY, _LISTING_FILES, _default_loader, _is, _same_transform
 
 _MOST_IN_PYTHON = 0.02  # share of a data set's files that Pillow may read on the loop's thread
@@ -36,9 +36,14 @@ class _TorchvisionReader(Reader):
         self._dataset, self._attributes = dataset, dict(vars(dataset))
         self.transform, function = dataset.transform, dataset.target_transform
         self.target_transforms, self.python = ([function], "the target_transform") if function is not None else ([], "")
+        self._target_transform = function
 
     def _target(self, target: Any) -> Any:
-        return LateTarget(self.target_transforms[0], target) if self.target_transforms else target
+        return target if self._target_transform is None else LateTarget(self._target_transform, target)
+
+    def keep_copies(self) -> None:
+        if self._target_transform is not None:
+            self._target_transform = frozen_target(self._target_transform, self._dataset)
 
     def unchanged(self) -> bool:
         return same_attributes(self._dataset, self._attributes)
@@ -61,6 +66,7 @@ class FilesReader(_TorchvisionReader):
         return (image, self._target(target)), [image]
 
     def keep_copies(self) -> None:
+        super().keep_copies()
         self._samples = shallow_copy(self._samples)
 
     def entry(self, index: Any) -> tuple[Any, ...]:
@@ -84,6 +90,7 @@ class ArrayReader(_TorchvisionReader):
         return (undone, self._target(target)), [undone]
 
     def keep_copies(self) -> None:
+        super().keep_copies()
         self._labels = shallow_copy(self._labels)
 
     def entry(self, index: Any) -> tuple[Any, ...]:

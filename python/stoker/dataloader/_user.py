@@ -252,17 +252,7 @@ class UserReader(Reader):
             reader.forget()
 
     def keep_copies(self) -> None:
-        copies: dict[int, Any] = {}
-
-        def kept(value: Any) -> Any:  # a list that several variables hold gets one copy
-            if id(value) not in copies:
-                copies[id(value)] = shallow_copy(value)
-            return copies[id(value)]
-
-        for space, names in [(vars(self._copy), set(vars(self._copy))), *self._spaces]:
-            space.update((name, kept(space[name])) for name in names)
-        for cell in self._cells:
-            cell.cell_contents = kept(cell.cell_contents)
+        _copy_lists([(vars(self._copy), set(vars(self._copy))), *self._spaces], self._cells)
         for reader in self._inner:
             reader.keep_copies()
 
@@ -288,6 +278,21 @@ class UserReader(Reader):
     def _fits(self, source: Any) -> bool:
         """Returns whether an image can be in a batch with the first image: both are paths, or both are arrays with equally many channels."""
         return type(source) is type(self._first) and (isinstance(source, str) or source.shape[-1] == self._first.shape[-1])
+
+
+def _copy_lists(spaces: list[tuple[dict[str, Any], set[str]]], cells: list[types.CellType]) -> None:
+    """Replaces lists and dicts by copies: those that variables of the spaces have, of which the names are given, and those in the cells."""
+    copies: dict[int, Any] = {}
+
+    def kept(value: Any) -> Any:  # a list that several variables hold gets one copy
+        if id(value) not in copies:
+            copies[id(value)] = shallow_copy(value)
+        return copies[id(value)]
+
+    for space, names in spaces:
+        space.update((name, kept(space[name])) for name in names)
+    for cell in cells:
+        cell.cell_contents = kept(cell.cell_contents)
 
 
 def _found(sample: Any) -> Iterator[Placeholder]:
@@ -463,3 +468,34 @@ def _contents(cell: types.CellType) -> Any:
         return cell.cell_contents
     except ValueError:
         return ...
+
+
+def _no_reader(dataset: Any) -> Reader:
+    raise InPython(f"a target_transform uses a {type(dataset).__name__}")
+
+
+class _TargetCopy(_Copy):
+    """Makes copies of target_transforms that get no placeholders, so that nothing they use is replaced."""
+
+    _type: Any = type
+
+    def __init__(self, dataset: Any) -> None:
+        super().__init__(_Call(), _no_reader)
+        self._dataset, self._methods, self._called_attributes = dataset, {}, set()
+
+    def _stand_in(self, value: Any) -> Any:
+        if super()._stand_in(value) is not value:
+            raise InPython("the target_transform uses what a copy of a Dataset replaces")
+        return value
+
+
+def frozen_target(function: Any, dataset: Any) -> Any:
+    """Returns a copy of a target_transform that keeps the values and lists which its variables have now. Returns the function itself if its code may have
+    effects or is not read: then its variables stay those of the loop."""
+    copy = _TargetCopy(dataset)
+    try:
+        made = copy._pure(function)
+    except Exception:  # InPython, or any error of the user's objects, whose attributes are read
+        return function
+    _copy_lists(copy.spaces, copy.cells)
+    return made
