@@ -557,7 +557,8 @@ def _added_to(thing: Any) -> str:
     own = (name for name, value in kept.items() if callable(value) and inspect.isfunction(getattr(type(thing), name, None)))
     if (name := next(own, None)) is not None:
         return f"a method {name} of its own"
-    parts = thing.named_children() if home.startswith("torchaudio.") else ()  # MelSpectrogram has a Spectrogram, for example
+    # MelSpectrogram has a Spectrogram, for example; torchaudio's other objects are no modules.
+    parts: Any = thing.named_children() if home.startswith("torchaudio.") and hasattr(thing, "named_children") else ()
     return next((f"{added} in its part {name}" for name, part in parts if (added := _added_to(part))), "")
 
 

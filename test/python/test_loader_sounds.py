@@ -334,6 +334,17 @@ def test_torchaudio_spectra(folder):
         Loader(folder, 7, fields=fields, transforms=[T.Spectrogram(center=False)])
 
 
+def test_what_is_no_module_of_torchaudio_is_refused_by_name(folder):
+    class Tokenizer:
+        __module__ = "torchaudio.pipelines"
+
+        def __call__(self, sound):
+            return sound
+
+    with pytest.raises(NotImplementedError, match=r"Tokenizer of torchaudio\.pipelines runs on the batch instead"):
+        Loader(folder, 7, fields={"audio": Audio(rate=16000, duration=0.08)}, transforms=[Tokenizer()])
+
+
 def test_hooks_of_torchaudio_are_refused(folder):
     T = pytest.importorskip("torchaudio.transforms")
     fields = {"audio": Audio(rate=16000, duration=0.08)}
