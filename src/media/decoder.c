@@ -31,6 +31,12 @@ struct stk_video_decoder {
 	const struct stk_video_index *index; /* NULL: the next call cannot continue */
 	int32_t first, next;                 /* packet at which decoding began, and packet to send next */
 	int64_t latest;                      /* the largest frame number that libavcodec has returned */
+	/* Damage that decoding from a key packet has found. It is kept so that later frames which depend on it are refused without decoding. */
+	struct {
+		const struct stk_video_index *index; /* NULL: none */
+		int32_t first, packet;               /* the key packet, and the damaged one after it */
+		int code;                            /* libavcodec's error code */
+	} damage;
 	struct stk_video_counters counters;
 };
 
@@ -101,7 +107,7 @@ void stk__video_decoder_destroy(struct stk_video_decoder *d)
 
 void stk__video_decoder_forget(struct stk_video_decoder *d)
 {
-	d->index = NULL;
+	d->index = d->damage.index = NULL;
 }
 
 struct stk_video_counters stk__video_decoder_counters(const struct stk_video_decoder *d)
@@ -459,6 +465,45 @@ static enum stk_status drain(struct decoding *n)
 	return take_frames(n);
 }
 
+/* Returns whether decoding can continue from where the last call stopped, which is cheaper than a new start: packet `first` has been sent, and libavcodec has not
+ * returned a wanted frame yet. */
+static bool can_continue(const struct decoding *n, int32_t first)
+{
+	const struct stk_video_decoder *d = n->d;
+	return d->index == n->x && d->first <= first && d->next > first && d->latest < n->frames[0];
+}
+
+/* Keeps the damage that decoding from key packet `first` has found, unless the damaged packet was only sent because its own frame is wanted. Otherwise, each
+ * later frame would find the same damage. */
+static void keep_damage(struct decoding *n, int32_t first)
+{
+	struct stk_video_decoder *d = n->d;
+	if (n->damaged <= first || d->limits.lenient || n->ahead || n->further || n->misled || n->done == n->count ||
+		stk__index_of_number(n->frames, n->count, frame_of(n->x, n->damaged)) >= 0)
+		return;
+	for (int32_t k = 0; k < n->count; k++)
+		if (!n->written[k] && n->x->packet_of[n->frames[k]] <= n->damaged)
+			return;
+	d->damage.index = n->x;
+	d->damage.first = first;
+	d->damage.packet = n->damaged;
+	d->damage.code = n->code;
+}
+
+/* Returns whether all wanted frames depend on the damage that an earlier call found. Then n->damaged and n->code are those of that call. */
+static bool is_known_damage(struct decoding *n, int32_t first)
+{
+	const struct stk_video_decoder *d = n->d;
+	if (d->damage.index != n->x || d->damage.first != first || n->frames[0] <= frame_of(n->x, d->damage.packet))
+		return false;
+	for (int32_t k = 0; k < n->count; k++)
+		if (n->x->packet_of[n->frames[k]] <= d->damage.packet)
+			return false;
+	n->damaged = d->damage.packet;
+	n->code = d->damage.code;
+	return true;
+}
+
 /* Decodes the segment's wanted frames from packet `first`, which is a key packet, to packet `last`. */
 static enum stk_status decode_from(struct decoding *n, int32_t first, int32_t last)
 {
@@ -466,8 +511,7 @@ static enum stk_status decode_from(struct decoding *n, int32_t first, int32_t la
 	const struct stk_video_index *x = n->x;
 	n->damaged = -1;
 	n->misled = false;
-	/* Continues from the last call, which is cheaper than a new start, if packet `first` has been sent and libavcodec has not returned a wanted frame yet. */
-	const bool on = d->index == x && d->first <= first && d->next > first && d->latest < n->frames[0];
+	const bool on = can_continue(n, first);
 	enum stk_status s = on ? STK_OK : begin_at(d, x, first, n->err);
 	n->continued |= on;
 	if (!s)
@@ -483,6 +527,8 @@ static enum stk_status decode_from(struct decoding *n, int32_t first, int32_t la
 	}
 	if (!s && n->done < n->count && !n->misled)
 		s = drain(n);
+	if (!s && !on)
+		keep_damage(n, first);
 	/* After damage, the next call begins at a key packet: it would not know that its frames may depend on the damaged packet. */
 	if (s || !n->ahead || n->misled || (n->damaged >= 0 && !d->limits.lenient))
 		d->index = NULL;
@@ -567,6 +613,8 @@ static enum stk_status try_segment(struct decoding *n, const struct stk_segment 
  * is an error depends neither on the frames that were read before nor on packets that were sent ahead. */
 static enum stk_status decode_segment(struct decoding *n, const struct stk_segment *segment)
 {
+	if (!can_continue(n, segment->first) && is_known_damage(n, segment->first))
+		return refuse_missing(n);
 	enum stk_status s = try_segment(n, segment);
 	if (!s && n->done < n->count && !n->misled && (n->ahead || n->continued)) {
 		n->ahead = false;

@@ -873,6 +873,33 @@ def test_whether_a_frame_is_damaged_does_not_depend_on_earlier_calls(clips, name
             assert is_whole(decoder, i) == want[i], (step, i)
 
 
+def test_damage_is_found_once_for_all_frames_that_depend_on_it(tmp_path):
+    """The file is one group of 100 frames. Without a memory of the damage, each frame after it would be decoded from the key frame, twice."""
+    path = tmp_path / "one.mp4"
+    videos.ffmpeg("-f lavfi -i testsrc2=size=96x64:rate=25:duration=4 -c:v mpeg4 -g 200 -bf 2 -sc_threshold 1000000000", path)
+    words = ["ffprobe", "-v", "error", "-select_streams", "v:0", "-show_entries", "packet=pos,size", "-of", "csv=p=0", str(path)]
+    packets = [line.split(",") for line in subprocess.run(words, capture_output=True, check=True, text=True).stdout.split()]
+    data = bytearray(path.read_bytes())
+    for size, position in (map(int, packet[:2]) for packet in packets[48:52]):
+        data[position + 8 : position + size] = bytes([0xFF]) * (size - 8)
+
+    def fault(decoder, frame):
+        try:
+            decoder[frame]
+        except stoker.StokerError as error:
+            return str(error)
+        return None
+
+    alone = [fault(opened(bytes(data)), i) for i in range(100)]
+    assert not any(alone[:45]) and all(alone[53:])
+    decoder = opened(bytes(data))
+    assert [fault(decoder, i) for i in range(100)] == alone
+    assert decoder.counters["packets_decoded"] < 1000
+    for order in (range(99, -1, -1), random.Random(SEED).sample(range(100), 100)):
+        decoder = opened(bytes(data))
+        assert {i: fault(decoder, i) for i in order} == dict(enumerate(alone))
+
+
 @pytest.mark.parametrize("name", ["h264.ts", "mpeg2.ts", "hevc.ts"])
 def test_a_lost_packet_of_a_transport_stream_is_refused(clips, tmp_path, name):
     """Removes one transport packet of 188 bytes. Codecs conceal the gap, so only the counters of the packets show it. Frames are exact and keep their times,
