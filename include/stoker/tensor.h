@@ -72,7 +72,7 @@ STK_API size_t stk_dtype_size(enum stk_dtype dtype);
 STK_API const char *stk_dtype_name(enum stk_dtype dtype);
 
 /* Return the number of elements of a tensor, and their total size in bytes; a tensor without dims has one element. -1: an extent is unknown, or the result is
- * above 2^63 - 1, or the number of elements would be if extents of 0 were left out. */
+ * above 2^63 - 1. */
 STK_API int64_t stk_desc_elements(const struct stk_desc *desc);
 STK_API int64_t stk_desc_bytes(const struct stk_desc *desc);
 

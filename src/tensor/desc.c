@@ -30,16 +30,10 @@ int64_t stk_desc_elements(const struct stk_desc *desc)
 	if (!desc || desc->ndim < 0 || desc->ndim > STK_MAX_DIMS)
 		return -1;
 	int64_t n = 1;
-	bool empty = false;
-	for (int d = 0; d < desc->ndim; d++) {
-		if (desc->shape[d] < 0)
+	for (int d = 0; d < desc->ndim; d++)
+		if (desc->shape[d] < 0 || __builtin_mul_overflow(n, desc->shape[d], &n))
 			return -1;
-		if (desc->shape[d] == 0)
-			empty = true;
-		else if (__builtin_mul_overflow(n, desc->shape[d], &n))
-			return -1;
-	}
-	return empty ? 0 : n;
+	return n;
 }
 
 int64_t stk_desc_bytes(const struct stk_desc *desc)

@@ -431,11 +431,6 @@ static void test_batches(void **state)
 	VALUE(stk_desc_bytes(NULL), -1);
 	VALUE(stk_desc_elements(NULL), -1);
 	VALUE(stk_desc_elements(&(struct stk_desc){.ndim = STK_MAX_DIMS + 1}), -1);
-	const struct stk_desc empty[] = {{.ndim = 3, .shape = {INT64_MAX, INT64_MAX, 0}}, {.ndim = 3, .shape = {0, INT64_MAX, INT64_MAX}},
-		{.ndim = 2, .shape = {INT64_MAX, 0}}};
-	VALUE(stk_desc_elements(&empty[0]), -1);
-	VALUE(stk_desc_elements(&empty[1]), -1);
-	VALUE(stk_desc_elements(&empty[2]), 0);
 	VALUE(stk_dtype_size((enum stk_dtype)77), 0);
 	VALUE(stk_dtype_size((enum stk_dtype)INT_MIN), 0);
 	assert_string_equal(stk_dtype_name((enum stk_dtype) - 9), "?");
