@@ -360,8 +360,8 @@ struct stk_order stk__order_copy(struct stk_pipeline *p);
 int64_t stk__step_position(const struct stk_pipeline *p, int64_t epoch, int64_t step);
 /* Returns the number of whole steps of an epoch that precede this run. */
 int64_t stk__steps_before(const struct stk_pipeline *p, int64_t epoch);
-/* Returns the number of a batch's step, counted from the epoch's start even if the run began in the middle of the epoch. The steps of a reader's order are
- * counted from the run's first one. */
+/* Returns the number of a batch's step in its epoch. Always counts from the epoch's start, whereas at->step of a reader's order counts from the first batch of
+ * the run, which may have begun in the middle of the epoch. */
 int64_t stk__step_of_epoch(const struct stk_pipeline *p, const struct stk_order_step *at);
 /* Returns whether the run's first batch is the first of an epoch. It is not if the run was restored in mid-epoch. */
 bool stk__run_begins_epoch(const struct stk_pipeline *p);

@@ -104,7 +104,7 @@ class Mixture:
             if left_early:
                 if self._leader is not None:
                     self._end_leaders_epoch(self._leader)
-                    # Not later: until it starts, the leader's state is of the epoch that was left
+                    # Starts the leader here, because until then its state is of the epoch that was left.
                     self._start(self._leader, self._generation)
                 self._next_epoch()
             self._first = self._step

@@ -37,8 +37,9 @@ OF_DATALOADERS = frozenset(
         "pin_memory",
         "pin_memory_device",
         "prefetch_factor",
+        "timeout",
+        "worker_init_fn",
     )
-    + ("timeout", "worker_init_fn")
 )
 
 

@@ -312,7 +312,8 @@ class Run:
         """Lets the next iteration begin the next epoch, also if this one was resumed or closed, and has given no batch since then."""
         if self.source.owns_pipeline:
             self.go_to(self.epoch + 1)
-        elif self.take() is not None:  # a restored session cannot leave an epoch before its first batch
+        else:
+            self.ready()._started()
             self._leave()
 
     def _leave(self) -> None:

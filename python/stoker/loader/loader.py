@@ -1046,10 +1046,16 @@ def _known_source(source: Any, split: str, storage: Any, arguments: DatasetArgum
     source = whole_of(source)
     if is_hub(source) and not is_stream(source):
         source = table_of(source, arguments.names, arguments.kinds, sound, arguments.main)
-        if sound is not None and isinstance(source, HubTable):
-            arguments.sound.take_rate(source.rows.rate)
-            arguments.sound.check_feature(source.column, *source.rows.sound, "table")
+        if isinstance(source, HubTable):
+            _take_sound(source, arguments)
     return source, known(source) if sound is None else None
+
+
+def _take_sound(rows: HubTable | HubStream, arguments: DatasetArguments) -> None:
+    """Takes the rate of the sounds from their feature, which must fit the user's Audio. Does nothing if the rows have no sounds."""
+    if arguments.sound is not None:
+        arguments.sound.take_rate(rows.rows.rate)
+        arguments.sound.check_feature(rows.column, *rows.rows.sound, "table")
 
 
 def _open_source(source: Any, found: Listed | Arrays | None, split: str, arguments: DatasetArguments) -> Source:
@@ -1072,9 +1078,7 @@ def _open_source(source: Any, found: Listed | Arrays | None, split: str, argumen
     if is_hub(source) and is_stream(source):
         sound = arguments.main if arguments.sound is not None else None
         rows = HubStream(source, arguments.names, arguments.kinds, sound, arguments.main)
-        if arguments.sound is not None:
-            arguments.sound.take_rate(rows.rows.rate)
-            arguments.sound.check_feature(rows.rows.column, *rows.rows.sound, "table")
+        _take_sound(rows, arguments)
         return StreamSource(rows, arguments, unchanging=True)
     if not is_stream(source) and hasattr(source, "__len__"):
         opened = DatasetSource(source, arguments)

@@ -51,7 +51,7 @@ STK_LANES_INLINE float sum_taps(const struct stk_sinc *p, const struct stk_sinc_
 	return p->phases > 0 ? sum : sum + at->part * (sum_row(x, row + p->taps, p->taps) - sum);
 }
 
-/* Does what sum_row does for samples from number `first` on, some of which are outside of the signal, where it is 0. */
+/* Does what sum_row does, for samples from number `first` on. Samples before the start of the signal and after its end count as 0. */
 static float sum_row_at_border(const struct stk_sinc *p, const float *signal, int64_t first, const float *row)
 {
 	stk_lanes sum = {0}, a, w;

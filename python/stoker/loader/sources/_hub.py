@@ -117,8 +117,8 @@ class _Rows:
         return _as_array(value, *self._types[name]) if name in self._types else value
 
 
-class HubTable:
-    """A map-style Dataset over a Dataset of `datasets`, with the rows and columns that the user's select, filter and with_format have left."""
+class _Hub:
+    """A data set of `datasets` whose rows are read by a _Rows. The arguments are those of _Rows."""
 
     def __init__(
         self,
@@ -130,12 +130,19 @@ class HubTable:
     ) -> None:
         self.source = source
         self.rows = _Rows(source, names, kinds, sound, main)
-        self.classes = _classes(source)
 
     @property
     def column(self) -> str:
         """Returns the name of the column of images or sounds."""
         return self.rows.column
+
+
+class HubTable(_Hub):
+    """A map-style Dataset over a Dataset of `datasets`, with the rows and columns that the user's select, filter and with_format have left."""
+
+    def __init__(self, source: Any, *more: Any) -> None:
+        super().__init__(source, *more)
+        self.classes = _classes(source)
 
     def __len__(self) -> int:
         return len(self.source)
@@ -149,19 +156,8 @@ class HubTable:
         return self.rows.sample(self.rows.raw[i])
 
 
-class HubStream:
+class HubStream(_Hub):
     """Iterates over an IterableDataset of the package `datasets`. Yields dicts in which the image or the sound is named "image"."""
-
-    def __init__(
-        self,
-        source: Any,
-        names: tuple[str, ...] | None = None,
-        kinds: Mapping[str, Kind] | None = None,
-        sound: str | None = None,
-        main: str = "image",
-    ) -> None:
-        self.source = source
-        self.rows = _Rows(source, names, kinds, sound, main)
 
     def set_epoch(self, epoch: int) -> None:
         if hasattr(self.rows.raw, "set_epoch"):
