@@ -4,6 +4,9 @@
  * the copies back together. A tree may have hundreds of small tensors, and in Python each of these steps costs as much as the copy. */
 #include "core.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 /* ---- taking apart ---- */
 
 /* What tree_take_apart collects from a tree. It builds the tree's copy from lists and dicts without tensors. A container of another type, such as a tuple,
@@ -225,21 +228,29 @@ struct dlpack_exchange {
 
 enum { MOST_DIMS = 16 };
 
-/* Identifies a tensor's group. The tensors of a group have one dtype, one number of dimensions and equal extents after the first dimension, so that
- * one torch.cat joins them and one split_with_sizes separates the copies. */
+/* Identifies a tensor's group. The tensors of a group lie on one device, and have one dtype, one number of dimensions and equal extents after the first
+ * dimension, so that one torch.cat joins them and one split_with_sizes separates the copies. */
 struct group_key {
-	int64_t dtype; /* a number that differs between dtypes; valid within one call of tree_groups */
-	int64_t item;  /* size in bytes of an element */
+	int64_t device; /* a number that differs between devices, and one that differs between dtypes; valid within one call of tree_groups */
+	int64_t dtype;
+	int64_t item; /* size in bytes of an element */
 	int64_t dims;
-	int64_t extents[MOST_DIMS - 1];
+	int64_t extents[MOST_DIMS - 1]; /* the first dims - 1 are set */
 };
 
 struct group {
+	struct group_key key;
+	uint64_t hash;     /* of the key */
 	PyObject *tensors; /* list: the inputs of torch.cat; an int n is replaced by n rows of padding */
 	PyObject *rows;    /* list: number of rows of each input */
 	PyObject *members; /* list: index of each input among all tensors, -1 for padding */
 	PyObject *padding; /* list: indices of the ints in `tensors` */
 	Py_ssize_t step;   /* each tensor's number of rows is padded to a multiple of this, for alignment */
+};
+
+struct groups {
+	struct group *v;
+	size_t count, capacity;
 };
 
 static const struct dlpack_exchange *exchange_of(PyObject *type)
@@ -276,6 +287,7 @@ static bool read_by_dlpack(const struct dlpack_exchange *table, PyObject *tensor
 	}
 	if (d.dims < 0 || d.dims > MOST_DIMS)
 		return false;
+	key->device = d.device_type | (int64_t)d.device_id << 32;
 	key->dtype = d.code | d.bits << 8 | (int64_t)d.lanes << 16;
 	key->item = d.bits * d.lanes / 8;
 	key->dims = d.dims;
@@ -296,7 +308,7 @@ static int read_shape(PyObject *shape, int64_t *extents)
  * and -1 with an exception on failure. */
 static int read_by_attributes(PyObject *tensor, struct group_key *key, int64_t *rows)
 {
-	PyObject *shape = PyObject_GetAttrString(tensor, "shape"), *dtype = NULL, *item = NULL;
+	PyObject *shape = PyObject_GetAttrString(tensor, "shape"), *dtype = NULL, *item = NULL, *device = NULL;
 	int64_t extents[MOST_DIMS];
 	int status = -1;
 
@@ -311,14 +323,18 @@ static int read_by_attributes(PyObject *tensor, struct group_key *key, int64_t *
 	}
 	dtype = PyObject_GetAttrString(tensor, "dtype");
 	item = dtype ? PyObject_GetAttrString(dtype, "itemsize") : NULL;
-	key->dtype = (intptr_t)dtype; /* torch's dtypes live as long as torch */
-	key->item = item ? PyLong_AsLongLong(item) : -1;
-	if (key->item >= 0 && read_shape(shape, extents) == 0)
+	device = item ? PyObject_GetAttrString(tensor, "device") : NULL;
+	key->device =
+		device ? PyObject_Hash(device) : -1; /* torch makes it from the device's type and index, and no two devices share one */
+	key->dtype = (intptr_t)dtype;                /* torch's dtypes live as long as torch */
+	key->item = device ? PyLong_AsLongLong(item) : -1;
+	if (key->item >= 0 && key->device != -1 && read_shape(shape, extents) == 0)
 		status = set_extents(key, extents, rows);
 out:
 	Py_DECREF(shape);
 	Py_XDECREF(dtype);
 	Py_XDECREF(item);
+	Py_XDECREF(device);
 	return status;
 }
 
@@ -333,20 +349,6 @@ static int64_t common_divisor(int64_t a, int64_t b)
 	return a;
 }
 
-/* Returns the tuple (tensors, rows, members, padding, step) of a new group, with empty lists. align: the wanted alignment of each tensor in bytes. On
- * failure, returns NULL with an exception set. */
-static PyObject *new_group(const struct group_key *key, Py_ssize_t align)
-{
-	int64_t row = key->item;
-
-	for (int64_t i = 0; i + 1 < key->dims; i++)
-		if (__builtin_mul_overflow(row, key->extents[i], &row))
-			row = align; /* any value will do: a tensor with such large rows does not fit into memory, so its copy fails */
-	/* Tensors without dimensions get no padding (step 1): the caller stacks them at a stride instead. */
-	return Py_BuildValue("NNNNn", PyList_New(0), PyList_New(0), PyList_New(0), PyList_New(0),
-		key->dims ? (Py_ssize_t)(align / common_divisor(align, row)) : (Py_ssize_t)1);
-}
-
 static int append(PyObject *list, int64_t value)
 {
 	PyObject *number = PyLong_FromLongLong(value);
@@ -356,84 +358,154 @@ static int append(PyObject *list, int64_t value)
 	return failed;
 }
 
-static int add_to_group(PyObject *tuple, PyObject *tensor, Py_ssize_t index, int64_t rows)
+/* Returns the number of rows to whose multiple the rows of a group's tensors are padded, so that each tensor begins at a multiple of `align` bytes. 1, for
+ * no padding, for tensors without dimensions: the caller stacks them at a stride instead. */
+static Py_ssize_t step_of(const struct group_key *key, Py_ssize_t align)
 {
-	struct group g;
+	int64_t row = key->item;
 
-	if (!PyArg_ParseTuple(tuple, "OOOOn", &g.tensors, &g.rows, &g.members, &g.padding, &g.step))
-		return -1;
-	if (PyList_Append(g.tensors, tensor) < 0 || append(g.rows, rows) < 0 || append(g.members, index) < 0)
+	if (!key->dims)
+		return 1;
+	for (int64_t i = 0; i + 1 < key->dims; i++)
+		if (__builtin_mul_overflow(row, key->extents[i], &row))
+			row = align; /* any value will do: a tensor with such large rows does not fit into memory, so its copy fails */
+	return (Py_ssize_t)(align / common_divisor(align, row));
+}
+
+static size_t extents_in(const struct group_key *key)
+{
+	return key->dims > 1 ? (size_t)key->dims - 1 : 0;
+}
+
+static uint64_t hash_of(const struct group_key *key)
+{
+	uint64_t hash = (uint64_t)key->device;
+
+	const int64_t parts[] = {key->dtype, key->item, key->dims};
+
+	for (size_t i = 0; i < 3 + extents_in(key); i++)
+		hash = (hash ^ (uint64_t)(i < 3 ? parts[i] : key->extents[i - 3])) * 0x9E3779B97F4A7C15u;
+	return hash;
+}
+
+static bool same_key(const struct group_key *a, const struct group_key *b)
+{
+	return a->device == b->device && a->dtype == b->dtype && a->item == b->item && a->dims == b->dims &&
+	       memcmp(a->extents, b->extents, extents_in(a) * sizeof(a->extents[0])) == 0;
+}
+
+/* Returns the group of a key, and adds it if it is missing. align: the wanted alignment of each tensor in bytes. On failure, returns NULL with an exception
+ * set. */
+static struct group *group_of(struct groups *groups, const struct group_key *key, Py_ssize_t align)
+{
+	const uint64_t hash = hash_of(key);
+
+	for (size_t i = 0; i < groups->count; i++)
+		if (groups->v[i].hash == hash && same_key(&groups->v[i].key, key))
+			return &groups->v[i];
+	if (groups->count == groups->capacity) {
+		size_t capacity = groups->capacity ? 2 * groups->capacity : 8;
+		struct group *v = realloc(groups->v, capacity * sizeof(*v));
+
+		if (!v) {
+			PyErr_NoMemory();
+			return NULL;
+		}
+		groups->v = v;
+		groups->capacity = capacity;
+	}
+
+	struct group *g = &groups->v[groups->count++];
+
+	*g = (struct group){.key = *key, .hash = hash, .step = step_of(key, align)};
+	g->tensors = PyList_New(0);
+	g->rows = PyList_New(0);
+	g->members = PyList_New(0);
+	g->padding = PyList_New(0);
+	return g->tensors && g->rows && g->members && g->padding ? g : NULL;
+}
+
+static int add_to_group(const struct group *g, PyObject *tensor, Py_ssize_t index, int64_t rows)
+{
+	if (PyList_Append(g->tensors, tensor) < 0 || append(g->rows, rows) < 0 || append(g->members, index) < 0)
 		return -1;
 
-	int64_t pad = rows % g.step ? g.step - rows % g.step : 0;
+	int64_t pad = rows % g->step ? g->step - rows % g->step : 0;
 
 	if (!pad)
 		return 0;
-	if (append(g.padding, PyList_Size(g.tensors)) < 0 || append(g.tensors, pad) < 0 || append(g.rows, pad) < 0)
+	if (append(g->padding, PyList_Size(g->tensors)) < 0 || append(g->tensors, pad) < 0 || append(g->rows, pad) < 0)
 		return -1;
-	return append(g.members, -1);
+	return append(g->members, -1);
 }
 
-/* Returns a borrowed reference to the group of a key in the dict `groups`, and adds the group if it is missing. On failure, returns NULL with an
- * exception set. */
-static PyObject *group_of(PyObject *groups, const struct group_key *key, Py_ssize_t align)
+/* Returns a list of the groups as tuples (tensors, rows, members, padding, step). */
+static PyObject *list_of(const struct groups *groups)
 {
-	size_t size = offsetof(struct group_key, extents) + (key->dims > 1 ? (size_t)(key->dims - 1) * sizeof(key->extents[0]) : 0);
-	PyObject *bytes = PyBytes_FromStringAndSize((const char *)key, (Py_ssize_t)size);
-	PyObject *group = bytes ? PyDict_GetItemWithError(groups, bytes) : NULL;
+	PyObject *list = PyList_New(0);
 
-	if (bytes && !group && !PyErr_Occurred()) {
-		group = new_group(key, align);
-		if (group && PyDict_SetItem(groups, bytes, group) < 0)
-			Py_CLEAR(group);
-		Py_XDECREF(group); /* the dict holds it */
+	for (size_t i = 0; list && i < groups->count; i++) {
+		const struct group *g = &groups->v[i];
+		PyObject *tuple = Py_BuildValue("OOOOn", g->tensors, g->rows, g->members, g->padding, g->step);
+
+		if (!tuple || PyList_Append(list, tuple) < 0)
+			Py_CLEAR(list);
+		Py_XDECREF(tuple);
 	}
-	Py_XDECREF(bytes);
-	return group;
+	return list;
+}
+
+static void free_groups(struct groups *groups)
+{
+	for (size_t i = 0; i < groups->count; i++) {
+		Py_XDECREF(groups->v[i].tensors);
+		Py_XDECREF(groups->v[i].rows);
+		Py_XDECREF(groups->v[i].members);
+		Py_XDECREF(groups->v[i].padding);
+	}
+	free(groups->v);
 }
 
 PyObject *core_tree_groups(PyObject *module, PyObject *args)
 {
-	PyObject *leaves, *indexes, *type, *result = NULL;
+	PyObject *leaves, *type, *result = NULL;
 	Py_ssize_t align;
 
 	(void)module;
-	if (!PyArg_ParseTuple(args, "O!O!On", &PyList_Type, &leaves, &PyList_Type, &indexes, &type, &align))
+	if (!PyArg_ParseTuple(args, "O!On", &PyList_Type, &leaves, &type, &align))
 		return NULL;
 
 	const struct dlpack_exchange *table = exchange_of(type);
-	PyObject *groups = PyDict_New(), *others = PyList_New(0);
+	struct groups groups = {0};
+	PyObject *others = PyList_New(0);
 
-	if (!groups || !others)
-		goto out;
-	for (Py_ssize_t i = 0; i < PyList_Size(indexes); i++) {
+	if (!others)
+		return NULL;
+	for (Py_ssize_t i = 0; i < PyList_Size(leaves); i++) {
 		struct group_key key;
 		int64_t rows = 0;
-		Py_ssize_t index = PyLong_AsSsize_t(PyList_GetItem(indexes, i));
-		PyObject *leaf = index == -1 && PyErr_Occurred() ? NULL : PyList_GetItem(leaves, index);
-		int status = -1;
+		PyObject *leaf = PyList_GetItem(leaves, i);
+		int status = 0;
 
-		if (leaf && (PyObject *)Py_TYPE(leaf) != type)
-			status = 0;
-		else if (leaf)
+		if ((PyObject *)Py_TYPE(leaf) == type)
 			status = table ? read_by_dlpack(table, leaf, &key, &rows) : read_by_attributes(leaf, &key, &rows);
 		if (status > 0) {
-			PyObject *group = group_of(groups, &key, align);
+			struct group *g = group_of(&groups, &key, align);
 
-			status = group && add_to_group(group, leaf, index, rows) == 0 ? 1 : -1;
-		} else if (status == 0 && append(others, index) < 0) {
+			status = g && add_to_group(g, leaf, i, rows) == 0 ? 1 : -1;
+		} else if (status == 0 && append(others, i) < 0) {
 			status = -1;
 		}
 		if (status < 0)
 			goto out;
 	}
 
-	PyObject *values = PyDict_Values(groups);
+	PyObject *list = list_of(&groups);
 
-	result = values ? Py_BuildValue("NO", values, others) : NULL;
+	result = list ? Py_BuildValue("NO", list, others) : NULL;
 out:
-	Py_XDECREF(groups);
-	Py_XDECREF(others);
+	free_groups(&groups);
+	Py_DECREF(others);
 	return result;
 }
 

@@ -131,27 +131,23 @@ def start(tree: Any, device: Any, pinned: bool = True, pack: bool = True, align:
     if device.type == "cuda" and device.index is None:
         device = torch.device("cuda", torch.cuda.current_device())
     made = list(leaves)
-    cpu = torch.device("cpu")
-    by_source: dict[Any, list[int]] = {}
-    for k, leaf in enumerate(leaves):
-        here = cpu if leaf.is_cpu else leaf.device
-        if here != device:
-            by_source.setdefault(here, []).append(k)
     buffers: list[Any] = []
-    for source, members in by_source.items():
-        rest = members
-        if pack:
-            done, rest = _copy_packed(leaves, made, members, source, device, pinned, align, chunk, torch)
-            buffers += done
-        for k in rest:
+    sources: set[Any] = set()
+    rest: Any = range(len(leaves))
+    if pack:
+        buffers, sources, rest = _copy_packed(leaves, made, device, pinned, align, chunk, torch)
+    for k in rest:
+        source = leaves[k].device
+        if source != device:
             made[k] = leaves[k].to(device, non_blocking=device.type == "cuda")
-    sources = {here for here in by_source if here.type == "cuda"}
-    on = device if device.type == "cuda" else next(iter(sources), None)
+            sources.add(source)
+    gpus = {source for source in sources if source.type == "cuda"}
+    on = device if device.type == "cuda" else next(iter(gpus), None)
     event = None
-    if on is not None:
+    if on is not None and sources:
         event = torch.cuda.Event()
         event.record(torch.cuda.current_stream(on))
-        for other in sources - {on}:
+        for other in gpus - {on}:
             torch.cuda.current_stream(other).synchronize()
     return Copied(_core.tree_put_together(parts, made), event, buffers, device)
 
@@ -286,24 +282,38 @@ def _tensor_of(array: Any, torch: Any) -> Any:
 
 
 def _copy_packed(
-    leaves: list[Any], made: list[Any], members: list[int], source: Any, device: Any, pinned: bool, align: int, chunk: int, torch: Any
-) -> tuple[list[Any], list[int]]:
-    """Copies the tensors of one source in few copies. Returns the buffers of the copies, and the indexes of tensors that cannot be packed.
+    leaves: list[Any], made: list[Any], device: Any, pinned: bool, align: int, chunk: int, torch: Any
+) -> tuple[list[Any], set[Any], list[int]]:
+    """Copies tensors in few copies, and stores the results in `made`. A tensor that is on the device already stays. Returns the buffers of the copies, the
+    devices that they were copied from, and the indexes of the tensors that cannot be packed.
 
     The tensors of a group are adjacent in a buffer, so that one torch.cat packs them, and one unsafe_split_with_sizes returns views of their copies.
     Tensors without dimensions use torch.stack and unbind.
     """
-    groups, rest = _core.tree_groups(leaves, members, torch.Tensor, align)
+    groups, rest = _core.tree_groups(leaves, torch.Tensor, align)
+    by_source: dict[Any, list[Any]] = {}
+    for group in groups:
+        source = group[0][0].device
+        if source != device:
+            by_source.setdefault(source, []).append(group)
+    buffers: list[Any] = []
     try:
-        return [_copy_pieces(made, part, source, device, pinned, torch) for part in _chunks(groups, leaves, chunk, align)], rest
+        for source, members in by_source.items():
+            buffers += [_copy_pieces(made, pieces, source, device, pinned, torch) for pieces in _chunks(members, chunk, align)]
     except (RuntimeError, NotImplementedError):
         # torch.cat refuses tensors that need a gradient, are sparse or quantized. Tensors are checked for these properties only now, because a check of
         # hundreds of them takes time.
-        unpackable = {k for k in members if leaves[k].requires_grad or leaves[k].layout is not torch.strided or leaves[k].is_quantized}
-        if not unpackable.difference(rest):
+        unpackable = {
+            k
+            for k in {*range(len(leaves))}.difference(rest)
+            if leaves[k].requires_grad or leaves[k].layout is not torch.strided or leaves[k].is_quantized
+        }
+        if not unpackable:
             raise
-    packed, rest = _copy_packed(leaves, made, [k for k in members if k not in unpackable], source, device, pinned, align, chunk, torch)
-    return packed, [*rest, *unpackable]
+    else:
+        return buffers, {*by_source}, rest
+    packable = [None if k in unpackable else leaf for k, leaf in enumerate(leaves)]
+    return _copy_packed(packable, made, device, pinned, align, chunk, torch)
 
 
 class _Piece:
@@ -321,8 +331,8 @@ class _Piece:
 
     def view_in(self, buffer: Any) -> Any:
         """Returns the part of a buffer of bytes that holds this piece, as one tensor with the rows of all of the piece's tensors."""
-        part = buffer[self.begin : self.begin + self.size].view(self.dtype)
-        return part[:: self.step // self.dtype.itemsize] if self.numbers else part.view(self.shape)
+        strides = [self.step // self.dtype.itemsize] if self.numbers else [math.prod(self.shape[k:]) for k in range(1, len(self.shape) + 1)]
+        return buffer.view(self.dtype).as_strided(self.shape, strides, self.begin // self.dtype.itemsize)
 
 
 _paddings: dict[Any, list[Any]] = {}  # (device, dtype, shape of a row, step): tensors of 0, 1, ..., step - 1 rows of zeros
@@ -339,7 +349,7 @@ def _padding(like: Any, step: int, torch: Any) -> list[Any]:
     return made
 
 
-def _chunks(groups: list[Any], leaves: list[Any], chunk: int, align: int) -> Any:
+def _chunks(groups: list[Any], chunk: int, align: int) -> Any:
     """Yields lists of pieces, one list for each packed copy. The pieces of a list have at most `chunk` bytes together, unless one tensor is larger: then it is
     the only one in its list."""
     import torch
@@ -347,7 +357,7 @@ def _chunks(groups: list[Any], leaves: list[Any], chunk: int, align: int) -> Any
     part: list[_Piece] = []
     used, unit = 0, max(64, align)
     for tensors, rows, members, padding, step in groups:
-        like = leaves[members[0]]
+        like = tensors[0]
         if padding:
             blanks = _padding(like, step, torch)
             for at in padding:

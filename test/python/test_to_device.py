@@ -18,6 +18,9 @@ torch = pytest.importorskip("torch")
 from stoker.batching import RaggedBatch  # noqa: E402
 
 Pair = namedtuple("Pair", "left right")
+OTHER_CPU = torch.device(
+    "cpu", 0
+)  # it has an index, so for torch it is another device than that of every tensor on the CPU, and tensors are copied to it
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 
 
@@ -72,8 +75,8 @@ def test_packing_keeps_values_and_alignment(rng):
     leaves += [torch.tensor([1, 2, 3], dtype=torch.uint8), torch.ones(4, 3).t()]
     for align, chunk in [(1, 100), (16, 1 << 20), (64, 256), (16, 1)]:
         made = [None] * len(leaves)
-        cpu = torch.device("cpu")
-        _to_device._copy_packed(leaves, made, list(range(len(leaves))), cpu, cpu, False, align, chunk, torch)
+        _, sources, rest = _to_device._copy_packed(leaves, made, OTHER_CPU, False, align, chunk, torch)
+        assert sources == {torch.device("cpu")} and rest == []
         assert all(torch.equal(a, b) and a.is_contiguous() and a.data_ptr() % align == 0 for a, b in zip(made, leaves, strict=True))
         assert all(a.data_ptr() != b.data_ptr() for a, b in zip(made, leaves, strict=True))
 
@@ -286,8 +289,8 @@ def test_tensors_that_cannot_be_packed_are_copied_one_by_one(rng):
         torch.tensor(7),
         torch.full((3, 1, 2), 5.0),
     ]
-    made, cpu = list(leaves), torch.device("cpu")
-    _, rest = _to_device._copy_packed(leaves, made, list(range(len(leaves))), cpu, cpu, False, 16, 1 << 20, torch)
+    made = list(leaves)
+    _, _, rest = _to_device._copy_packed(leaves, made, OTHER_CPU, False, 16, 1 << 20, torch)
     assert sorted(rest) == [1, 2, 3, 6, 8]
     for k, (a, b) in enumerate(zip(made, leaves, strict=True)):
         assert (a is b) == (k in rest), k
@@ -303,16 +306,40 @@ def test_groups_are_the_same_without_dlpacks_table(rng):
 
     class Like:
         def __init__(self, tensor):
-            self.dtype, self.shape = tensor.dtype, tensor.shape
+            self.dtype, self.shape, self.device = tensor.dtype, tensor.shape, tensor.device
 
     shapes = [(), (1,), (5,), (4, 3), (2, 3), (0, 3), (2, 0), (3, 1, 7)]
     tensors = [torch.zeros(shapes[k % len(shapes)], dtype=[torch.uint8, torch.float64, torch.bool][k % 3]) for k in range(48)]
-    indexes = [int(k) for k in rng.permutation(48)]
-    by_table, rest = _core.tree_groups(tensors, indexes, torch.Tensor, 16)
-    by_attributes, same_rest = _core.tree_groups([Like(t) for t in tensors], indexes, Like, 16)
+    tensors = [tensors[k] for k in rng.permutation(48)]
+    by_table, rest = _core.tree_groups(tensors, torch.Tensor, 16)
+    by_attributes, same_rest = _core.tree_groups([Like(t) for t in tensors], Like, 16)
     assert rest == same_rest and len(by_table) == len(by_attributes) > 6
     for (_, *one), (_, *other) in zip(by_table, by_attributes, strict=True):
         assert one == other
+
+
+def test_tensors_of_two_devices_are_in_different_groups():
+    """Tensors of one dtype and shape on different devices are not packed together, also where they are grouped by attributes."""
+    from stoker import _core
+
+    class Like:
+        dtype, shape = torch.float32, (2, 3)
+
+        def __init__(self, device):
+            self.device = torch.device(device)
+
+    groups, rest = _core.tree_groups([Like(name) for name in ("cpu", "cuda:0", "cuda:1", "cpu", "cuda:1")], Like, 16)
+    assert rest == []
+    assert [[k for k in group[2] if k >= 0] for group in groups] == [[0, 3], [1], [2, 4]]
+
+
+def test_hundreds_of_shapes_and_dtypes(rng):
+    shapes = [tuple(int(n) for n in rng.integers(1, 4, int(rng.integers(0, 6)))) for _ in range(400)]
+    dtypes = [torch.float32, torch.int64, torch.bool, torch.float16, torch.complex128]
+    leaves = [torch.from_numpy(rng.integers(0, 2, shape)).to(dtypes[k % 5]) for k, shape in enumerate(shapes)]
+    made = stoker.to_device(leaves, OTHER_CPU)
+    for a, b in zip(made, leaves, strict=True):
+        assert a is not b and a.dtype == b.dtype and torch.equal(a, b) and a.data_ptr() % 16 == 0
 
 
 def test_containers_of_the_users_come_back_in_order():
