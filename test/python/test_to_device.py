@@ -18,9 +18,8 @@ torch = pytest.importorskip("torch")
 from stoker.batching import RaggedBatch  # noqa: E402
 
 Pair = namedtuple("Pair", "left right")
-OTHER_CPU = torch.device(
-    "cpu", 0
-)  # it has an index, so for torch it is another device than that of every tensor on the CPU, and tensors are copied to it
+# The device of the tensors on the CPU has no index. For torch this is another device, so tensors are copied to it.
+OTHER_CPU = torch.device("cpu", 0)
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 
 
