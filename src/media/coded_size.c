@@ -1,62 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "media/coded_size.h"
 
-enum {
-	MOST_BYTES = 2048, /* maximum number of bytes that are read of a parameter set; the size precedes the parts that can be long */
-	MOST_PIXELS = 1 << 16
-};
+#include "media/unit_bits.h"
 
-/* Reads the bits of a unit. After its end all bits are 0. */
-struct bits {
-	uint8_t bytes[MOST_BYTES];
-	size_t size, at; /* size: in bytes; at: index of the next bit */
-	bool ended;
-};
-
-/* Copies a unit without its escape bytes: the bytes 3 that follow two zeros, and that only keep start codes from occurring in the unit. */
-static void unescape(const uint8_t *unit, size_t size, struct bits *b)
-{
-	int zeros = 0;
-	b->size = b->at = 0;
-	b->ended = false;
-	for (size_t i = 0; i < size && b->size < MOST_BYTES; i++) {
-		if (zeros >= 2 && unit[i] == 3) {
-			zeros = 0;
-			continue;
-		}
-		zeros = unit[i] ? 0 : zeros + 1;
-		b->bytes[b->size++] = unit[i];
-	}
-}
-
-static uint32_t read_bits(struct bits *b, int n)
-{
-	uint32_t v = 0;
-	for (int i = 0; i < n; i++, b->at++) {
-		const bool ended = b->at / 8 >= b->size;
-		b->ended |= ended;
-		v = v << 1 | (ended ? 0 : b->bytes[b->at / 8] >> (7 - b->at % 8) & 1u);
-	}
-	return v;
-}
-
-/* Reads a number in the Exp-Golomb code of both codecs. */
-static uint32_t take_ue(struct bits *b)
-{
-	int zeros = 0;
-	while (!read_bits(b, 1))
-		if (++zeros > 31 || b->ended) {
-			b->ended = true;
-			return 0;
-		}
-	return (1u << zeros) - 1 + read_bits(b, zeros);
-}
-
-static int32_t take_se(struct bits *b)
-{
-	const uint32_t v = take_ue(b);
-	return v & 1 ? (int32_t)(v / 2 + 1) : -(int32_t)(v / 2);
-}
+enum { MOST_PIXELS = 1 << 16 };
 
 struct coded {
 	enum stk_unit_codec codec;
@@ -66,14 +13,14 @@ struct coded {
 };
 
 /* Reads the four cropped parts, and sets the size. unit_x, unit_y: number of pixels in the units in which the stream gives the parts, along x and y. */
-static void take_crop(struct bits *b, int64_t width, int64_t height, uint32_t unit_x, uint32_t unit_y, struct coded *c)
+static void take_crop(struct stk_unit_bits *b, int64_t width, int64_t height, uint32_t unit_x, uint32_t unit_y, struct coded *c)
 {
 	int64_t left = 0, right = 0, top = 0, bottom = 0;
-	if (read_bits(b, 1)) {
-		left = (int64_t)take_ue(b) * unit_x;
-		right = (int64_t)take_ue(b) * unit_x;
-		top = (int64_t)take_ue(b) * unit_y;
-		bottom = (int64_t)take_ue(b) * unit_y;
+	if (stk__take_bits(b, 1)) {
+		left = (int64_t)stk__take_ue(b) * unit_x;
+		right = (int64_t)stk__take_ue(b) * unit_x;
+		top = (int64_t)stk__take_ue(b) * unit_y;
+		bottom = (int64_t)stk__take_ue(b) * unit_y;
 	}
 	width -= left + right;
 	height -= top + bottom;
@@ -88,11 +35,11 @@ static void take_crop(struct bits *b, int64_t width, int64_t height, uint32_t un
 	c->is_top |= top > 0;
 }
 
-static void skip_scaling_list(struct bits *b, int size)
+static void skip_scaling_list(struct stk_unit_bits *b, int size)
 {
 	int last = 8, next = 8;
 	for (int i = 0; i < size && next && !b->ended; i++) {
-		next = (last + take_se(b)) & 255;
+		next = (last + stk__take_se(b)) & 255;
 		last = next ? next : last;
 	}
 }
@@ -108,70 +55,70 @@ static bool has_chroma(uint32_t profile)
 }
 
 /* Reads a sequence parameter set of H.264 after its unit's first byte. Comments name the fields as section 7.3.2.1.1 of the standard does. */
-static void read_h264(struct bits *b, struct coded *c)
+static void read_h264(struct stk_unit_bits *b, struct coded *c)
 {
-	const uint32_t profile = read_bits(b, 8);
+	const uint32_t profile = stk__take_bits(b, 8);
 	uint32_t chroma = 1;
-	read_bits(b, 16); /* constraints and level */
-	take_ue(b);       /* seq_parameter_set_id */
+	stk__take_bits(b, 16); /* constraints and level */
+	stk__take_ue(b);       /* seq_parameter_set_id */
 	if (has_chroma(profile)) {
-		chroma = take_ue(b);
+		chroma = stk__take_ue(b);
 		if (chroma == 3)
-			read_bits(b, 1); /* separate_colour_plane_flag */
-		take_ue(b);              /* bit_depth_luma_minus8 */
-		take_ue(b);              /* bit_depth_chroma_minus8 */
-		read_bits(b, 1);         /* qpprime_y_zero_transform_bypass_flag */
-		if (read_bits(b, 1))     /* seq_scaling_matrix_present_flag */
+			stk__take_bits(b, 1); /* separate_colour_plane_flag */
+		stk__take_ue(b);              /* bit_depth_luma_minus8 */
+		stk__take_ue(b);              /* bit_depth_chroma_minus8 */
+		stk__take_bits(b, 1);         /* qpprime_y_zero_transform_bypass_flag */
+		if (stk__take_bits(b, 1))     /* seq_scaling_matrix_present_flag */
 			for (int i = 0; i < (chroma == 3 ? 12 : 8) && !b->ended; i++)
-				if (read_bits(b, 1))
+				if (stk__take_bits(b, 1))
 					skip_scaling_list(b, i < 6 ? 16 : 64);
 	}
-	take_ue(b); /* log2_max_frame_num_minus4 */
-	const uint32_t order = take_ue(b);
+	stk__take_ue(b); /* log2_max_frame_num_minus4 */
+	const uint32_t order = stk__take_ue(b);
 	if (order == 0) {
-		take_ue(b); /* log2_max_pic_order_cnt_lsb_minus4 */
+		stk__take_ue(b); /* log2_max_pic_order_cnt_lsb_minus4 */
 	} else if (order == 1) {
-		read_bits(b, 1); /* delta_pic_order_always_zero_flag */
-		take_se(b);      /* offset_for_non_ref_pic */
-		take_se(b);      /* offset_for_top_to_bottom_field */
-		for (uint32_t n = take_ue(b); n && !b->ended; n--)
-			take_se(b); /* offset_for_ref_frame */
+		stk__take_bits(b, 1); /* delta_pic_order_always_zero_flag */
+		stk__take_se(b);      /* offset_for_non_ref_pic */
+		stk__take_se(b);      /* offset_for_top_to_bottom_field */
+		for (uint32_t n = stk__take_ue(b); n && !b->ended; n--)
+			stk__take_se(b); /* offset_for_ref_frame */
 	}
-	take_ue(b);      /* max_num_ref_frames */
-	read_bits(b, 1); /* gaps_in_frame_num_value_allowed_flag */
-	const int64_t width = 16 * ((int64_t)take_ue(b) + 1), units = (int64_t)take_ue(b) + 1;
-	const bool frames = read_bits(b, 1); /* frame_mbs_only_flag */
+	stk__take_ue(b);      /* max_num_ref_frames */
+	stk__take_bits(b, 1); /* gaps_in_frame_num_value_allowed_flag */
+	const int64_t width = 16 * ((int64_t)stk__take_ue(b) + 1), units = (int64_t)stk__take_ue(b) + 1;
+	const bool frames = stk__take_bits(b, 1); /* frame_mbs_only_flag */
 	if (!frames)
-		read_bits(b, 1); /* mb_adaptive_frame_field_flag */
-	read_bits(b, 1);         /* direct_8x8_inference_flag */
+		stk__take_bits(b, 1); /* mb_adaptive_frame_field_flag */
+	stk__take_bits(b, 1);         /* direct_8x8_inference_flag */
 	const uint32_t fields = frames ? 1 : 2;
 	take_crop(b, width, 16 * units * fields, chroma == 1 || chroma == 2 ? 2 : 1, (chroma == 1 ? 2 : 1) * fields, c);
 }
 
 /* Reads a sequence parameter set of HEVC after its unit's two first bytes. Comments name the fields as sections 7.3.2.2.1 and 7.3.3 of the standard do. */
-static void read_hevc(struct bits *b, struct coded *c)
+static void read_hevc(struct stk_unit_bits *b, struct coded *c)
 {
 	enum { PROFILE = 88, LEVEL = 8, MOST_SUB_LAYERS = 7 };
 	bool profiles[MOST_SUB_LAYERS], levels[MOST_SUB_LAYERS];
-	read_bits(b, 4);                         /* sps_video_parameter_set_id */
-	const int layers = (int)read_bits(b, 3); /* sps_max_sub_layers_minus1 */
-	read_bits(b, 1);                         /* sps_temporal_id_nesting_flag */
+	stk__take_bits(b, 4);                         /* sps_video_parameter_set_id */
+	const int layers = (int)stk__take_bits(b, 3); /* sps_max_sub_layers_minus1 */
+	stk__take_bits(b, 1);                         /* sps_temporal_id_nesting_flag */
 	for (int i = 0; i < PROFILE + LEVEL; i += 8)
-		read_bits(b, 8);
+		stk__take_bits(b, 8);
 	for (int i = 0; i < layers; i++) {
-		profiles[i] = read_bits(b, 1);
-		levels[i] = read_bits(b, 1);
+		profiles[i] = stk__take_bits(b, 1);
+		levels[i] = stk__take_bits(b, 1);
 	}
 	if (layers > 0)
-		read_bits(b, 2 * (8 - layers)); /* reserved_zero_2bits */
+		stk__take_bits(b, 2 * (8 - layers)); /* reserved_zero_2bits */
 	for (int i = 0; i < layers; i++)
 		for (int n = (profiles[i] ? PROFILE : 0) + (levels[i] ? LEVEL : 0); n > 0; n -= 8)
-			read_bits(b, 8);
-	take_ue(b); /* sps_seq_parameter_set_id */
-	const uint32_t chroma = take_ue(b);
+			stk__take_bits(b, 8);
+	stk__take_ue(b); /* sps_seq_parameter_set_id */
+	const uint32_t chroma = stk__take_ue(b);
 	if (chroma == 3)
-		read_bits(b, 1); /* separate_colour_plane_flag */
-	const int64_t width = take_ue(b), height = take_ue(b);
+		stk__take_bits(b, 1); /* separate_colour_plane_flag */
+	const int64_t width = stk__take_ue(b), height = stk__take_ue(b);
 	take_crop(b, width, height, chroma == 1 || chroma == 2 ? 2 : 1, chroma == 1 ? 2 : 1, c);
 }
 
@@ -179,12 +126,11 @@ static bool read_unit(void *user, const uint8_t *unit, size_t size)
 {
 	enum { H264_SPS = 7, HEVC_SPS = 33 };
 	struct coded *c = user;
-	struct bits b;
 	if (c->codec == STK_UNITS_H264 && size > 1 && (unit[0] & 31) == H264_SPS) {
-		unescape(unit + 1, size - 1, &b);
+		struct stk_unit_bits b = stk__unit_bits(unit + 1, size - 1);
 		read_h264(&b, c);
 	} else if (c->codec == STK_UNITS_HEVC && size > 2 && (unit[0] >> 1 & 63) == HEVC_SPS && !(unit[0] & 1) && unit[1] >> 3 == 0) {
-		unescape(unit + 2, size - 2, &b); /* a set of the base layer: other layers have other pictures */
+		struct stk_unit_bits b = stk__unit_bits(unit + 2, size - 2); /* a set of the base layer: other layers have other pictures */
 		read_hevc(&b, c);
 	}
 	return c->differ;
