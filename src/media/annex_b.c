@@ -212,8 +212,7 @@ static bool note_slice(void *user, const uint8_t *unit, size_t size)
 	return n->seen = true; /* true ends the search: other slices of the picture have the same type */
 }
 
-/* Calls `on_unit` for each unit of a packet in the stream's own format, until it returns true. */
-static void each_unit_of(const struct stk_annex_b *a, const uint8_t *packet, size_t size,
+void stk__annex_b_each_of_packet(const struct stk_annex_b *a, const uint8_t *packet, size_t size,
 	bool (*on_unit)(void *user, const uint8_t *unit, size_t size), void *user)
 {
 	struct reader r = {packet, size, false};
@@ -231,7 +230,7 @@ static void each_unit_of(const struct stk_annex_b *a, const uint8_t *packet, siz
 bool stk__annex_b_unneeded(struct stk_annex_b *a, const uint8_t *packet, size_t size)
 {
 	struct needs n = {.a = a};
-	each_unit_of(a, packet, size, note_slice, &n);
+	stk__annex_b_each_of_packet(a, packet, size, note_slice, &n);
 	return n.seen && !n.needed && !n.sets;
 }
 
@@ -249,6 +248,6 @@ bool stk__annex_b_begins(const struct stk_annex_b *a, const uint8_t *packet, siz
 {
 	enum { FIRST_IRAP = 16, LAST_IRAP = 23 };
 	int type = FIRST_IRAP;
-	each_unit_of(a, packet, size, find_slice, &type);
+	stk__annex_b_each_of_packet(a, packet, size, find_slice, &type);
 	return type >= FIRST_IRAP && type <= LAST_IRAP;
 }

@@ -37,6 +37,10 @@ STK_MUST_USE enum stk_status stk__annex_b_convert(
 /* Calls `on_unit` for each unit of a stream in Annex B, until `on_unit` returns true. Returns the result of the last call, or false without units. */
 bool stk__annex_b_each_unit(const uint8_t *at, size_t size, bool (*on_unit)(void *user, const uint8_t *unit, size_t size), void *user);
 
+/* Calls `on_unit` for each unit of a packet, until `on_unit` returns true or a unit exceeds the packet. packet: as the stream stores it. */
+void stk__annex_b_each_of_packet(const struct stk_annex_b *a, const uint8_t *packet, size_t size,
+	bool (*on_unit)(void *user, const uint8_t *unit, size_t size), void *user);
+
 /* Returns whether no other picture refers to the picture of a packet, so that the packet can be skipped if its picture is not wanted. packet: as the stream
  * stores it. Adds the packet's own parameter sets to a->layers, so call it for every key packet of HEVC. */
 bool stk__annex_b_unneeded(struct stk_annex_b *a, const uint8_t *packet, size_t size);

@@ -19,7 +19,7 @@ struct stk_video_decoder {
 	struct stk_video_limits limits;
 	stk_yuv_row *yuv_row;
 	AVCodecContext *context;
-	struct stk_annex_b units; /* of HEVC: the format of packets, and the number of temporal layers */
+	struct stk_annex_b units; /* of H.264 and HEVC: the format of packets, and the number of temporal layers of HEVC */
 	bool reads_units;         /* whether `units` is known */
 	uint64_t serial;          /* hash of the context's parameters, as in stk_video_index.serial */
 	int (*get_buffer)(AVCodecContext *context, AVFrame *frame, int flags); /* libavcodec's own */
@@ -54,6 +54,7 @@ struct decoding {
 	int code;        /* libavcodec's error code for that packet */
 	bool anywhere;   /* decoding begins at any packet, also at one without a key frame */
 	bool misled;     /* decoding could not begin at the packet that the file names */
+	bool intra; /* the only wanted frame is an intra picture, which needs no other one: decoding may begin at any packet up to its own */
 	/* libavcodec has not returned a wanted frame, so all packets of the segment are decoded, and a few after it are sent, too */
 	bool further;
 	bool ahead;     /* packets after those that the frames need may be sent, too, so that the next call can continue */
@@ -159,21 +160,30 @@ static void forget_colours(const AVCodecParameters *p, AVCodecContext *context, 
 	context->color_primaries = (enum AVColorPrimaries)UNSTATED;
 }
 
-/* ---- pictures that no wanted frame needs ---- */
+/* ---- units of H.264 and HEVC ---- */
 
-/* HEVC marks pictures to which no picture of their temporal layer refers. Pictures of higher layers may refer to them. libavcodec's skip_frame ignores the layers,
- * so Stoker itself leaves out the packets of such pictures, if they are in the highest layer. */
+static bool has_units(const AVCodecParameters *p)
+{
+	return p->codec_id == AV_CODEC_ID_H264 || p->codec_id == AV_CODEC_ID_HEVC;
+}
 
 static enum stk_status read_units(struct stk_video_decoder *d, const AVCodecParameters *p, struct stk_error *err)
 {
 	const size_t size = p->extradata_size > 0 ? (size_t)p->extradata_size : 0;
 	stk__annex_b_free(&d->units);
-	if (p->codec_id != AV_CODEC_ID_HEVC)
+	d->reads_units = false;
+	if (!has_units(p))
 		return STK_OK;
-	const enum stk_status s = stk__annex_b_create(STK_UNITS_HEVC, p->extradata, size, &d->units, err);
+	const enum stk_unit_codec codec = p->codec_id == AV_CODEC_ID_HEVC ? STK_UNITS_HEVC : STK_UNITS_H264;
+	const enum stk_status s = stk__annex_b_create(codec, p->extradata, size, &d->units, err);
 	d->reads_units = !s;
 	return s == STK_CORRUPT ? STK_OK : s; /* libavcodec may understand the packets all the same; then all are sent */
 }
+
+/* ---- pictures that no wanted frame needs ---- */
+
+/* HEVC marks pictures to which no picture of their temporal layer refers. Pictures of higher layers may refer to them. libavcodec's skip_frame ignores the layers,
+ * so Stoker itself leaves out the packets of such pictures, if they are in the highest layer. */
 
 /* Returns whether the packet is not sent. May set the context's skip_frame, so that libavcodec leaves out the picture. wanted: the packet's frame is wanted. */
 static bool leave_out(struct stk_video_decoder *d, const AVCodecParameters *p, const struct stk_packet *packet, bool wanted)
@@ -361,6 +371,17 @@ static int32_t first_after(const struct decoding *n, int32_t packet)
 	return n->frames[k];
 }
 
+/* Sets n->misled and n->intra by the packet at which decoding begins. */
+static void note_start(struct decoding *n, int32_t packet, int64_t frame)
+{
+	const struct stk_video_decoder *d = n->d;
+	if (n->anywhere || n->intra || (has_units(n->x->parameters) && !d->reads_units))
+		return;
+	const enum stk_start start = stk__packet_start(n->x, &d->units, d->bytes, (size_t)n->x->packets.v[packet].size);
+	n->intra = start == STK_START_PICTURE && n->count == 1 && n->frames[0] == frame;
+	n->misled = !n->intra && (start == STK_START_NONE || start == STK_START_PICTURE);
+}
+
 static enum stk_status send_packet(struct decoding *n, int32_t packet, int64_t frame, bool wanted)
 {
 	struct stk_video_decoder *d = n->d;
@@ -389,9 +410,8 @@ static enum stk_status send_packet(struct decoding *n, int32_t packet, int64_t f
 		n->damaged = packet;
 		n->code = AVERROR_INVALIDDATA;
 	}
-	const bool known = d->reads_units || n->x->parameters->codec_id != AV_CODEC_ID_HEVC;
-	n->misled = packet == d->first && known && !n->anywhere &&
-		    !stk__packet_begins(n->x->parameters->codec_id, &d->units, d->bytes, (size_t)p->size);
+	if (packet == d->first)
+		note_start(n, packet, frame);
 	if (n->misled || leave_out(d, n->x->parameters, p, wanted))
 		return STK_OK;
 	d->packet->data = d->bytes;
@@ -530,7 +550,7 @@ static enum stk_status decode_from(struct decoding *n, int32_t first, int32_t la
 	if (!s && !on)
 		keep_damage(n, first);
 	/* After damage, the next call begins at a key packet: it would not know that its frames may depend on the damaged packet. */
-	if (s || !n->ahead || n->misled || (n->damaged >= 0 && !d->limits.lenient))
+	if (s || !n->ahead || n->misled || n->intra || (n->damaged >= 0 && !d->limits.lenient))
 		d->index = NULL;
 	return s;
 }

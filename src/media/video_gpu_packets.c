@@ -114,9 +114,10 @@ static enum stk_status send_packet(struct stk_video_gpu_call *n, int32_t packet,
 	size_t size = 0;
 	enum stk_status s = read_packet(n, packet, &data, &size, err);
 	const int flags = n->x->packets.v[packet].flags;
+	/* If decoding cannot begin here, the cores look for an earlier key frame. */
 	if (!s && packet == g->first &&
-		!stk__packet_begins(n->x->parameters->codec_id, &g->units, g->bytes, (size_t)n->x->packets.v[packet].size))
-		s = stk__fail(err, STK_CORRUPT, "the file's list of key frames is wrong"); /* the cores look for an earlier key frame */
+		stk__packet_start(n->x, &g->units, g->bytes, (size_t)n->x->packets.v[packet].size) != STK_START_HERE)
+		s = stk__fail(err, STK_CORRUPT, "the file marks a packet as a key frame from which not all later frames can be decoded");
 	if (!s && flags & STK_PACKET_KEY)
 		s = read_colours(g, n->x, data, size, err);
 	if (!s)

@@ -185,6 +185,48 @@ def test_files_that_mark_all_packets_as_key_frames(clips, tmp_path, name, argume
     assert np.array_equal(opened(path)[:], want)
 
 
+@pytest.mark.parametrize(
+    ("filters", "arguments", "most"),
+    [
+        ("null", "-c:v libx264 -preset fast -bf 2 -g 60", 70),
+        # Each 12th picture is one after which decoding can begin, though no IDR picture.
+        ("null", "-c:v libx264 -bf 3 -x264-params open-gop=1:keyint=12:min-keyint=12:scenecut=0", 30),
+        # There is no key picture after the first: a column of intra blocks wanders through the pictures.
+        ("null", "-c:v libx264 -preset fast -bf 0 -x264-params intra-refresh=1:keyint=20", 50),
+        # Picture 20 is an intra picture. Picture 21 nevertheless refers to picture 19: its corner is the one that all pictures before 20 have.
+        (
+            "split[a][b];[a]negate=enable='gte(n,20)'[n];[b]crop=64:64:0:0[c];[n][c]overlay=0:0:enable='gte(n,21)'",
+            "-c:v libx264 -preset slow -bf 0 -refs 2 -x264-params keyint=100:min-keyint=100:scenecut=100",
+            80,
+        ),
+        # All pictures are intra pictures, and only the first one is an IDR picture.
+        (
+            "negate=enable='mod(n,2)'",
+            "-c:v libx264 -preset ultrafast -refs 1 -x264-params keyint=250:min-keyint=250:scenecut=400:rc-lookahead=0",
+            3,
+        ),
+    ],
+    ids=["long", "open", "refresh", "intra", "only_intra"],
+)
+def test_h264_that_marks_all_packets_as_key_frames(tmp_path, filters, arguments, most):
+    """Decoding begins at IDR pictures and recovery points. At other intra pictures it begins only for their own frames: later ones may refer to earlier ones."""
+    path = tmp_path / "video.mp4"
+    videos.ffmpeg("-f lavfi -i", f"{videos.SOURCE.format(3)},{filters}", arguments, "-pix_fmt yuv420p", path)
+    want = videos.frames(path)
+    data = path.read_bytes()
+    assert data.count(b"stss") == 1
+    path.write_bytes(data.replace(b"stss", b"free"))
+    assert opened(path).metadata.num_key_frames == len(want)
+    for i, frame in enumerate(want):
+        decoder = opened(path)
+        assert np.array_equal(decoder[i], frame), i
+        assert decoder.counters["packets_decoded"] <= most, i
+    one_by_one = opened(path)
+    for i, frame in enumerate(want):
+        assert np.array_equal(one_by_one[i], frame), i
+    assert np.array_equal(opened(path)[:], want)
+
+
 def slices_of_hevc(path):
     """Returns type, temporal layer, and offset in the file of each slice in an MP4 file of HEVC."""
     words = ["ffprobe", "-v", "error", "-show_entries", "packet=pos,size", "-of", "json", str(path)]

@@ -274,6 +274,31 @@ def test_what_container_and_stream_disagree_on_is_left_to_the_cores(clips):
     assert gpu.on_gpu == 0 and "colours" in gpu.video.why_on_cores()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "marks_all", "on_gpu"),
+    [
+        ("-c:v libx264 -preset fast -bf 2 -g 40", True, (0, 40)),
+        ("-c:v libx264 -preset fast -bf 0 -x264-params intra-refresh=1:keyint=20", False, range(20)),
+    ],
+    ids=["marks_all", "refresh"],
+)
+def test_the_engine_begins_only_where_whole_pictures_follow(tmp_path, arguments, marks_all, on_gpu):
+    """Without the table stss, all packets of an MP4 file count as key frames. Intra refresh marks pictures from which on some more packets are needed until
+    pictures are whole; the cores leave out those before, but an engine would return them."""
+    path = tmp_path / "video.mp4"
+    videos.ffmpeg("-f lavfi -i", videos.SOURCE.format(3), arguments, "-pix_fmt yuv420p", path)
+    want = videos.frames(path)
+    if marks_all:
+        path.write_bytes(path.read_bytes().replace(b"stss", b"free"))
+    for i in range(0, len(want), 4):
+        gpu = OnGpu(path)
+        assert np.array_equal(gpu([i])[0], want[i]), i
+        assert gpu.on_gpu == (i in on_gpu), i
+    gpu = OnGpu(path)
+    for i, frame in enumerate(want):
+        assert np.array_equal(gpu([i])[0], frame), i
+
+
 def test_a_frame_may_be_asked_for_twice(clips):
     path = clips("h264.mp4")
     want = on_cores(path)
