@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A context owns worker threads, I/O and devices. Pipelines are made from it and share its workers. There is no static state, so
- * contexts do not affect each other. */
+ * A context owns worker threads, I/O and devices. Pipelines are made from it and share its workers. A pipeline whose graph has a python_function gets as many
+ * workers of its own, because the user's function may wait for another pipeline. There is no static state, so contexts do not affect each other. */
 #ifndef STOKER_CONTEXT_H
 #define STOKER_CONTEXT_H
 
@@ -22,8 +22,8 @@ typedef void (*stk_log_fn)(void *user, enum stk_log_level level, const char *tex
 
 struct stk_context_config {
 	size_t size;        /* sizeof(struct stk_context_config) */
-	int32_t threads;    /* number of workers; 0: as many as the affinity mask and the cgroup's quota allow, divided by
-	                     * LOCAL_WORLD_SIZE */
+	int32_t threads;    /* number of workers, and of those that a pipeline has of its own; 0: as many as the affinity mask and
+	                     * the cgroup's quota allow, divided by LOCAL_WORLD_SIZE */
 	int32_t io_threads; /* threads for reads that block; 0: 16. They are started when first needed and mostly sleep. */
 	stk_log_fn log;
 	void *log_user;

@@ -137,7 +137,7 @@ STK_API STK_MUST_USE enum stk_status stk_graph_output(struct stk_graph *g, struc
 
 /* The arguments of one call of a user's callback. The callback of an external_source returns samples; it runs on the pipeline's own callback thread, one
  * call at a time; pipelines that share the callback may call it at the same time. The callback of a python_function computes outputs from inputs; it runs on
- * the context's threads, several calls at a time and in no particular order. */
+ * the pipeline's own workers, several calls at a time and in no particular order, so it may wait for other pipelines. */
 struct stk_feed_request {
 	int64_t epoch, batch; /* batch: number in the epoch, also after a restore; 0 for a function */
 	int32_t index;        /* number of the requested sample in the batch; -1: the whole batch is requested */

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The library's worker threads. All pipelines of a process with the same number of threads share them, except for pipelines that a user's function makes."""
+"""The library's worker threads. All pipelines of a process with the same number of threads share them, except for pipelines that a user's function makes. The
+library gives pipelines that call users' functions workers of their own."""
 
 from __future__ import annotations
 
@@ -29,8 +30,8 @@ def _log(level: int, text: str) -> None:
 
 def workers(threads: int | None) -> _Workers:
     """Returns the workers of pipelines with this number of threads. None or a number below 1 means the number of cores that the process may use. A forked
-    child gets new workers. So does a pipeline that a user's function makes while a worker calls it: the function waits for that pipeline, and the shared
-    workers may all be inside such functions."""
+    child gets new workers. So does a pipeline that a user's function makes while a worker calls it: such pipelines often have one thread, and would take turns
+    on a shared one although several workers call the function at once."""
     if here.in_function:
         return _Workers(max(threads or 0, 0))
     key = (os.getpid(), max(threads or 0, 0))

@@ -219,9 +219,10 @@ def python_function(
     device: "gpu" passes CuPy arrays on the pipeline's GPU, which is the current device during the call, and the outputs are on the GPU. Samples are copied to
     the GPU and back through host memory, after the whole batch was made, so operators of fn are faster if they can do the same.
 
-    Several threads of the pipeline call the function at once, in no particular order, so a function that keeps data between calls needs a lock. Python's GIL
-    allows one thread at a time, except while NumPy or another library releases it. The pipeline's on_error decides what happens after an exception: the
-    program gets the exception where it waits for the batch, or the sample counts as a bad one.
+    Several threads of the pipeline call the function at once, in no particular order, so a function that keeps data between calls needs a lock. These threads
+    serve only this pipeline, so the function may wait for batches of other pipelines. Python's GIL allows one thread at a time, except while NumPy or another
+    library releases it. The pipeline's on_error decides what happens after an exception: the program gets the exception where it waits for the batch, or the
+    sample counts as a bad one.
     """
     return add_function(
         "python_function", inputs, function, num_outputs, device, batch_processing, output_layouts, Side(as_array), _cupy_side, **kwargs

@@ -18,7 +18,7 @@
 
 struct stk_context {
 	_Atomic int refs;
-	struct stk_pool *pool;
+	struct stk_pool *pool;       /* the workers of all pipelines whose graphs call no users' functions */
 	struct stk_storage *storage; /* used by pipelines that do not have a storage of their own */
 	struct stk_ranges *ranges;   /* NULL: no tool records NVTX ranges */
 	unsigned cpu;                /* features of the CPU, as flags of base/cpu.h */
@@ -32,8 +32,6 @@ struct stk_context {
 	pthread_mutex_t gpu_lock; /* guards the members below */
 	struct stk_gpu *gpu;      /* NULL until a pipeline asks for a device */
 	struct stk_gpu_device **devices; /* [ordinal]: the device; NULL until a pipeline uses it */
-	struct stk_device_cores pinned;  /* the cores near the devices in use, to which workers are pinned; empty if no worker is pinned */
-	int32_t bound;                   /* number of workers that are pinned to `pinned` */
 	struct stk_watch watch;
 };
 
@@ -47,10 +45,8 @@ STK_MUST_USE enum stk_status stk__context_check(const struct stk_context *ctx, s
 STK_MUST_USE enum stk_status stk__context_device(
 	struct stk_context *ctx, int32_t ordinal, struct stk_gpu_device **out, struct stk_error *err);
 
-/* Pins the pool's workers to cores near the device (pin_workers.c), unless STOKER_AFFINITY is 0. root: "", or in tests a folder that stands for the root of
- * the file system. */
-void stk__context_pin_workers(struct stk_context *ctx, const char *root, const struct stk_gpu_device *dev);
-/* Returns the number of workers that are pinned, and sets *cores to the cores to which they are pinned. */
-int32_t stk__context_pinned_cores(struct stk_context *ctx, struct stk_device_cores *cores);
+/* Pins workers of `pool`, which is the context's or a pipeline's own, to cores near the device (pin_workers.c), unless STOKER_AFFINITY is 0. root: "", or in
+ * tests a folder that stands for the root of the file system. */
+void stk__context_pin_workers(struct stk_context *ctx, struct stk_pool *pool, const char *root, const struct stk_gpu_device *dev);
 
 #endif

@@ -272,7 +272,7 @@ static void end_window_if_over(struct stk_pipeline *p)
 	struct stk_side_totals t = totals(p);
 	wall = now - count_of(&s->window_ns); /* another worker may have ended the window meanwhile */
 	if (wall >= STK_DUTY_WINDOW_NS) {
-		struct stk_window_load seen = seen_since(s, &t, stk__pool_load(p->ctx->pool), wall);
+		struct stk_window_load seen = seen_since(s, &t, stk__pool_load(p->pool), wall);
 		if (wall >= PAUSE_NS)
 			s->unseen = REFILL;
 		else if (s->unseen > 0)

@@ -65,7 +65,7 @@ enum stk_status stk_pipeline_start(struct stk_pipeline *p, struct stk_error *err
 		return s;
 	p->run.started = true;
 	if (p->callbacks->crew)
-		stk__pool_join(p->ctx->pool, &p->client);
+		stk__pool_join(p->pool, &p->client);
 	pthread_mutex_lock(&p->lock);
 	open_batches(p);
 	pthread_mutex_unlock(&p->lock);
@@ -115,7 +115,7 @@ static enum stk_status check_starved(struct stk_pipeline *p, struct stk_error *e
 	if (lack)
 		return stk__held_batches_error(p, lack, err);
 	if (p->callbacks->crew)
-		stk__pool_wake_one(p->ctx->pool);
+		stk__pool_wake_one(p->pool);
 	return STK_OK;
 }
 
@@ -184,7 +184,7 @@ enum stk_status stk_pipeline_end_within(struct stk_pipeline *p, int64_t ms, stru
 	const int64_t until = stk__clock_deadline(ms);
 	enum stk_status s = stk__context_check(p->ctx, err);
 	if (s || stk__feed_is_calling(p) ||
-		stk__pool_is_worker(p->ctx->pool)) /* this thread does a part of the pipeline's work itself, so it would wait forever */
+		stk__pool_is_worker(p->pool)) /* this thread does a part of the pipeline's work itself, so it would wait forever */
 		return s;
 	stk_pipeline_cancel(p);
 	pthread_mutex_lock(&p->lock);
@@ -197,7 +197,7 @@ enum stk_status stk_pipeline_end_within(struct stk_pipeline *p, int64_t ms, stru
 		int64_t left;
 		do {
 			left = (until - stk__clock_ns()) / 1000000;
-			calls = !stk__pool_leave_within(p->ctx->pool, &p->client, left > 0 ? left : 0);
+			calls = !stk__pool_leave_within(p->pool, &p->client, left > 0 ? left : 0);
 		} while (calls && left > 0); /* the pool waits a few days at most */
 	}
 	return calls ? stk__fail(err, STK_TIMEOUT, "a user's source or function has not returned") : STK_OK;
@@ -406,7 +406,7 @@ enum stk_status stk_pipeline_next_within(struct stk_pipeline *p, int64_t ms, str
 	if (p->config.epoch_by_epoch && !p->flight.asked) {
 		p->flight.asked = true;
 		if (p->callbacks->crew)
-			stk__pool_wake_one(p->ctx->pool); /* the batch may be the first of an epoch, which no worker may open before */
+			stk__pool_wake_one(p->pool); /* the batch may be the first of an epoch, which no worker may open before */
 	}
 	open_batches(p);
 	s = wait_traced(p, ms, &r, err);
@@ -422,7 +422,7 @@ enum stk_status stk_pipeline_next_within(struct stk_pipeline *p, int64_t ms, str
 		stk__notify(p->ctx, STK_LOG_WARNING, "%s", notice);
 	/* Callers wait in short slices. After each one a worker is woken, so that it notices events without a signal, such as the end of a stream capture. */
 	if (p->callbacks->crew && (s != STK_TIMEOUT || ms != 0))
-		stk__pool_wake_one(p->ctx->pool);
+		stk__pool_wake_one(p->pool);
 	return s;
 }
 

@@ -353,7 +353,7 @@ static void batch_done(struct stk_pipeline *p, struct stk_device_batch *b, enum 
 	if (finished)
 		stk__device_batch_end(p, b);
 	pthread_mutex_unlock(&p->lock);
-	stk__pool_wake(p->ctx->pool);
+	stk__pool_wake(p->pool);
 }
 
 static enum stk_status wait_for(struct stk_pipeline *p, struct stk_device_batch *b, struct stk_error *err)
@@ -388,7 +388,7 @@ static void wait_for_readers(struct stk_pipeline *p, struct stk_device_batch *b)
 	if (s)
 		batch_done(p, b, s, &err);
 	else
-		stk__pool_wake(p->ctx->pool);
+		stk__pool_wake(p->pool);
 }
 
 static void finish_submitted(struct stk_pipeline *p, struct stk_device_batch *b)
@@ -513,7 +513,7 @@ enum stk_status stk__device_create(struct stk_pipeline *p, struct stk_error *err
 	enum stk_status s = stk__context_device(p->ctx, p->config.device_id, &d->dev, err);
 	if (s)
 		return s;
-	stk__context_pin_workers(p->ctx, "", d->dev); /* before pinned memory is allocated, so that it is near the GPU */
+	stk__context_pin_workers(p->ctx, p->pool, "", d->dev); /* before pinned memory is allocated, so that it is near the GPU */
 	if ((s = stk__gpu_enter(d->dev, err)))
 		return s;
 	s = make_batches(p, err);

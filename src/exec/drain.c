@@ -14,7 +14,7 @@ void stk__drain(struct stk_pipeline *p)
 	pthread_mutex_unlock(&p->lock);
 	stk__feed_stop(p);
 	if (p->callbacks->crew)
-		stk__pool_leave(p->ctx->pool, &p->client);
+		stk__pool_leave(p->pool, &p->client);
 	stk__fetch_end(p);
 	stk__surveyed_end(p); /* only after all reads have ended, since reads copy bytes that the search of tars has read */
 	pthread_mutex_lock(&p->lock);

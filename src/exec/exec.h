@@ -239,6 +239,7 @@ struct stk_parts {
 struct stk_pipeline {
 	struct stk_pool_client client; /* must be the first member: workers receive its address */
 	struct stk_context *ctx;
+	struct stk_pool *pool; /* the context's, or the pipeline's own if its graph calls users' functions */
 	struct stk_storage *storage;
 	struct stk_io *io; /* belongs to `storage` */
 	struct stk_program *program;

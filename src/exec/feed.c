@@ -384,7 +384,7 @@ static void feed_one(struct stk_pipeline *p, struct stk_record *r)
 		f->step = 0;
 	}
 	stk__on_fed(r, s, &err);
-	stk__pool_wake(p->ctx->pool);
+	stk__pool_wake(p->pool);
 }
 
 /* Returns the next batch that waits for its sources, or NULL. A batch without a slot does not wait yet. Call with the lock held. */

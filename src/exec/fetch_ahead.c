@@ -110,7 +110,7 @@ static void end_at_once(struct stk_pipeline *p, struct stk_read_request *q)
 	bool useful = take_answer(p, q, NULL); /* no requests follow: this one failed, or its reader names all parts at once */
 	pthread_mutex_unlock(&p->lock);
 	if (useful)
-		stk__pool_wake(p->ctx->pool);
+		stk__pool_wake(p->pool);
 }
 
 /* Submits a request to io. Ends it at once if the search of tars has read its bytes already, or if its URI cannot be stored. Call without the lock. */
@@ -188,7 +188,7 @@ void stk__request_done(struct stk_request *io)
 	for (int32_t k = 0; k < further.count; k++) /* after the last request is submitted, the read may belong to another sample */
 		stk__read_submit(p, &further.read->requests[further.first + k]);
 	if (useful)
-		stk__pool_wake(p->ctx->pool);
+		stk__pool_wake(p->pool);
 	stk__fetch_ahead(p);
 	pthread_mutex_lock(&p->lock);
 	p->parts.fetch->in_callbacks--;

@@ -57,7 +57,7 @@ static bool have_slot(struct stk_pipeline *p)
 	o->no_memory = lack == STK_RING_NO_MEMORY;
 	o->no_slot = !slot && !o->no_memory;
 	if (o->came_by && !o->no_slot)
-		stk__pool_wake_one(p->ctx->pool);
+		stk__pool_wake_one(p->pool);
 	o->came_by = false;
 	return !o->no_slot;
 }

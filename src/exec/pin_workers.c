@@ -32,28 +32,20 @@ static int ranks_sharing_cores(const struct stk_context *ctx, const char *root, 
 	return same ? (budget.local_world_size * same + count - 1) / count : budget.local_world_size;
 }
 
-void stk__context_pin_workers(struct stk_context *ctx, const char *root, const struct stk_gpu_device *dev)
+void stk__context_pin_workers(struct stk_context *ctx, struct stk_pool *pool, const char *root, const struct stk_gpu_device *dev)
 {
-	struct stk_device_cores cores;
+	struct stk_device_cores cores, pinned;
 	if (pinning_disabled())
 		return;
 	pthread_mutex_lock(&ctx->gpu_lock);
 	stk__device_cores(root, stk__gpu_device_facts(dev)->pci, &ctx->allowed, &cores);
 	bool restricts = cores.count > 0 && !CPU_EQUAL(&cores.cpus, &ctx->allowed);
-	if (restricts || (cores.count > 0 && ctx->bound > 0)) { /* the near cores of a second GPU are added to those of the first */
+	int32_t n = stk__pool_pinned(pool, &pinned);
+	if (restricts || (cores.count > 0 && n > 0)) { /* the near cores of a second GPU are added to those of the first */
 		int ranks = ranks_sharing_cores(ctx, root, &cores);
-		CPU_OR(&ctx->pinned.cpus, &ctx->pinned.cpus, &cores.cpus);
-		stk__device_cores_list(&ctx->pinned);
-		ctx->bound = stk__pool_bind(ctx->pool, &ctx->pinned.cpus, ctx->pinned.count / ranks > 0 ? ctx->pinned.count / ranks : 1);
+		CPU_OR(&pinned.cpus, &pinned.cpus, &cores.cpus);
+		stk__device_cores_list(&pinned);
+		stk__pool_pin(pool, &pinned, pinned.count / ranks > 0 ? pinned.count / ranks : 1);
 	}
 	pthread_mutex_unlock(&ctx->gpu_lock);
-}
-
-int32_t stk__context_pinned_cores(struct stk_context *ctx, struct stk_device_cores *cores)
-{
-	pthread_mutex_lock(&ctx->gpu_lock);
-	*cores = ctx->pinned;
-	int32_t bound = ctx->bound;
-	pthread_mutex_unlock(&ctx->gpu_lock);
-	return bound;
 }

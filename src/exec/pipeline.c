@@ -103,10 +103,31 @@ static enum stk_status set_fixed_values(const struct stk_program *g, struct stk_
 	return s;
 }
 
+static bool calls_functions(const struct stk_program *g)
+{
+	for (int32_t i = 0; i < g->n_nodes; i++)
+		if ((g->nodes[i].def->flags & STK_OP_FUNCTION) && !g->nodes[i].pruned)
+			return true;
+	return false;
+}
+
+/* Gives the pipeline a pool of its own if its graph calls users' functions. Such a function may wait for another pipeline. If both had the same workers, all of
+ * them could be inside such functions, and none would be left for what the functions wait for. */
+static enum stk_status make_pool(struct stk_pipeline *p, struct stk_error *err)
+{
+	struct stk_pool *own = NULL;
+	if (!calls_functions(p->program))
+		return STK_OK;
+	enum stk_status s = stk__pool_create(stk_context_threads(p->ctx), &own, err);
+	if (s == STK_OK)
+		p->pool = own;
+	return s;
+}
+
 static enum stk_status make_workers(struct stk_pipeline *p, struct stk_error *err)
 {
 	const struct stk_codec_limits limits = stk__codec_limits(p->config.lenient);
-	p->crew.n = stk_context_threads(p->ctx);
+	p->crew.n = stk__pool_threads(p->pool);
 	p->crew.workers = stk__calloc((size_t)p->crew.n, sizeof *p->crew.workers);
 	if (!p->crew.workers)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for workers");
@@ -201,7 +222,7 @@ static enum stk_status make_ring(struct stk_pipeline *p, struct stk_error *err)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for the ring of slots");
 	p->ring->on_free = stk__batch_free_data;
 	p->ring->on_return = on_slot_return;
-	p->ring->owner = p->ctx->pool;
+	p->ring->owner = p->pool;
 	p->ring->sample_limit = p->config.memory_limit;
 	return STK_OK;
 }
@@ -262,6 +283,7 @@ enum stk_status stk_pipeline_create(struct stk_context *ctx, struct stk_graph *g
 	p->client.work = stk__exec_work;
 	p->callbacks = &stk__made_by_workers;
 	p->ctx = stk_context_ref(ctx);
+	p->pool = ctx->pool;
 	p->storage = stk_storage_ref(config->storage ? config->storage : ctx->storage);
 	p->io = stk__storage_io(p->storage);
 	p->config = *config;
@@ -286,7 +308,8 @@ enum stk_status stk_pipeline_create(struct stk_context *ctx, struct stk_graph *g
 		goto out;
 	if ((s = prepare_reads(p, &access, err)) || (s = stk__orders_create(p, err)) || (s = stk__surveyed_create(p, err)) ||
 		(s = make_records(p, err)) || (s = stk__deliver_create(p, err)) || (s = stk__open_create(p, err)) ||
-		(s = stk__fetch_create(p, err)) || (s = stk__feed_create(p, err)) || (s = make_workers(p, err)) || (s = make_ring(p, err)))
+		(s = stk__fetch_create(p, err)) || (s = stk__feed_create(p, err)) || (s = make_pool(p, err)) ||
+		(s = make_workers(p, err)) || (s = make_ring(p, err)))
 		goto out;
 	if (config->trace && (s = make_trace(p, err)))
 		goto out;
@@ -351,7 +374,7 @@ void stk_pipeline_destroy(struct stk_pipeline *p)
 		stk__feed_abandon(p, stk_pipeline_destroy);
 		return;
 	}
-	if (stk__pool_is_worker(p->ctx->pool)) {
+	if (stk__pool_is_worker(p->pool)) {
 		destroy_from_worker(p);
 		return;
 	}
@@ -390,6 +413,8 @@ void stk_pipeline_destroy(struct stk_pipeline *p)
 	stk__deliver_destroy(p->parts.delivery);
 	stk__program_unref(p->program);
 	stk__gpu_device_end_use(dev); /* after all parts, since decoders of the program and of workers retire memory too */
+	if (p->pool != p->ctx->pool)
+		stk__pool_destroy(p->pool);
 	pthread_cond_destroy(&p->delivered);
 	pthread_mutex_destroy(&p->lock);
 	stk_storage_unref(&p->storage);
@@ -452,7 +477,7 @@ enum stk_status stk_pipeline_destroy_within(struct stk_pipeline *p, int64_t ms, 
 {
 	if (!p || stk__context_check(p->ctx, NULL))
 		return STK_OK;
-	bool inside = stk__feed_is_calling(p) || stk__pool_is_worker(p->ctx->pool); /* a callback or worker must not wait for its own end */
+	bool inside = stk__feed_is_calling(p) || stk__pool_is_worker(p->pool); /* a callback or worker must not wait for its own end */
 	struct ending *e = inside ? NULL : start_ending(p);
 	if (!e) {
 		stk_pipeline_destroy(p);

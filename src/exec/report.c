@@ -119,7 +119,7 @@ enum stk_status stk_pipeline_explain(struct stk_pipeline *p, bool json, char **o
 			p->config.batch_size, p->config.prefetch, p->ring->limit_is_hard ? "at most" : "up to", p->ring->limit,
 			p->config.read_requests, p->config.read_bytes >> 20);
 	struct stk_device_cores cores;
-	int32_t bound = p->parts.device ? stk__context_pinned_cores(p->ctx, &cores) : 0;
+	int32_t bound = p->parts.device ? stk__pool_pinned(p->pool, &cores) : 0;
 	if (!json && p->parts.device)
 		stk__device_explain(p, &t);
 	if (!json && bound)

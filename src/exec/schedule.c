@@ -242,7 +242,7 @@ bool stk__exec_work(struct stk_pool_client *client, int32_t worker)
 	if (!any)
 		return false;
 	if (more)
-		stk__pool_wake(p->ctx->pool);
+		stk__pool_wake(p->pool);
 	if (u.chain >= 0)
 		do_chain(p, &p->crew.workers[worker], worker, &u);
 	else if (u.chain == -1)

@@ -65,7 +65,7 @@ enum stk_status stk__surveyed_begin(struct stk_pipeline *p, struct stk_error *er
 		.bytes = p->config.read_bytes,
 		.first = p->order.start_position,
 		.more = more_is_known,
-		.user = p->ctx->pool};
+		.user = p->pool};
 	if (!plan.order)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for the order of tars");
 	v->begun = true;

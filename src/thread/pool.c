@@ -26,6 +26,8 @@ struct stk_pool {
 	_Atomic uint64_t wakes; /* number of calls of stk__pool_wake, so that a wake between a worker's search and its sleep is not lost */
 	_Atomic int32_t sleeping_threads; /* number of threads that wait for `work_cond`; resting threads are not counted */
 	struct stk_duty duty;
+	struct stk_device_cores pinned; /* cores to which the first workers are pinned */
+	int32_t n_pinned;               /* number of workers that are pinned to them */
 	bool stop;
 	int32_t n_threads;
 	struct pool_thread threads[];
@@ -171,11 +173,22 @@ int32_t stk__pool_threads(const struct stk_pool *pool)
 	return pool->n_threads;
 }
 
-int32_t stk__pool_bind(struct stk_pool *pool, const cpu_set_t *cpus, int32_t most)
+void stk__pool_pin(struct stk_pool *pool, const struct stk_device_cores *cores, int32_t most)
 {
-	int32_t n = 0;
+	pthread_mutex_lock(&pool->lock);
+	pool->pinned = *cores;
+	pool->n_pinned = 0;
 	for (int32_t i = 0; i < pool->n_threads && i < most; i++)
-		n += pthread_setaffinity_np(pool->threads[i].handle, sizeof *cpus, cpus) == 0;
+		pool->n_pinned += pthread_setaffinity_np(pool->threads[i].handle, sizeof cores->cpus, &cores->cpus) == 0;
+	pthread_mutex_unlock(&pool->lock);
+}
+
+int32_t stk__pool_pinned(struct stk_pool *pool, struct stk_device_cores *cores)
+{
+	pthread_mutex_lock(&pool->lock);
+	*cores = pool->pinned;
+	const int32_t n = pool->n_pinned;
+	pthread_mutex_unlock(&pool->lock);
 	return n;
 }
 

@@ -6,8 +6,8 @@
 #define STK_THREAD_POOL_H
 
 #include "stoker/status.h"
+#include "thread/thread.h"
 
-#include <sched.h>
 #include <stdbool.h>
 
 struct stk_pool;
@@ -25,8 +25,10 @@ STK_MUST_USE enum stk_status stk__pool_create(int32_t threads, struct stk_pool *
 /* Ends the workers after their current unit, and waits for them. All clients must have left. */
 void stk__pool_destroy(struct stk_pool *pool);
 int32_t stk__pool_threads(const struct stk_pool *pool);
-/* Restricts the first `most` workers to these cores. Returns the number of workers that were restricted. */
-int32_t stk__pool_bind(struct stk_pool *pool, const cpu_set_t *cpus, int32_t most);
+/* Pins the first `most` workers to these cores. */
+void stk__pool_pin(struct stk_pool *pool, const struct stk_device_cores *cores, int32_t most);
+/* Returns the number of workers that are pinned, and sets *cores to the cores to which they are pinned; 0 and no cores before stk__pool_pin. */
+int32_t stk__pool_pinned(struct stk_pool *pool, struct stk_device_cores *cores);
 
 void stk__pool_join(struct stk_pool *pool, struct stk_pool_client *client);
 /* Removes a client. Returns when no worker is inside client->work, and none will enter it. */

@@ -97,12 +97,12 @@ static void check(int n, const cpu_set_t *cpus, int staying, const char *list)
 	for (int i = 0; i < n; i++) {
 		struct stk_gpu_device *dev = NULL;
 		assert_int_equal(stk__context_device(ctx, i, &dev, NULL), STK_OK);
-		stk__context_pin_workers(ctx, root, dev);
+		stk__context_pin_workers(ctx, ctx->pool, root, dev);
 		stk__gpu_device_close(dev);
 	}
 	sched_getaffinity(0, sizeof after, &after);
 	assert_true(CPU_EQUAL(&before, &after));
-	assert_int_equal(stk__context_pinned_cores(ctx, &cores), staying);
+	assert_int_equal(stk__pool_pinned(ctx->pool, &cores), staying);
 	assert_string_equal(cores.list, list);
 	if (!CPU_EQUAL(cpus, &before)) {
 		assert_int_equal(workers_on(cpus), staying);
@@ -155,8 +155,8 @@ static void test_ranks_share_the_cores(void **state)
 			CPU_SET(cpu, &ctx->allowed);
 		setenv("LOCAL_WORLD_SIZE", cases[k].ranks, 1);
 		assert_int_equal(stk__context_device(ctx, 0, &dev, NULL), STK_OK);
-		stk__context_pin_workers(ctx, root, dev);
-		assert_int_equal(stk__context_pinned_cores(ctx, &cores), cases[k].staying);
+		stk__context_pin_workers(ctx, ctx->pool, root, dev);
+		assert_int_equal(stk__pool_pinned(ctx->pool, &cores), cases[k].staying);
 		stk__gpu_device_close(dev);
 		stk_context_unref(&ctx);
 	}

@@ -341,7 +341,8 @@ static void test_callbacks_may_ask_the_pipeline(void **state)
 struct function {
 	bool by_batch;
 	enum fault fault;
-	enum stk_status status; /* what a function that FAILS returns; 0: STK_USER */
+	enum stk_status status;         /* what a function that FAILS returns; 0: STK_USER */
+	struct stk_pipeline *waits_for; /* NULL, or a pipeline from which each call takes a batch */
 	_Atomic int calls, released;
 };
 
@@ -359,6 +360,11 @@ static enum stk_status call_function(void *user, const struct stk_feed_request *
 	if (q->n_inputs != 1 || feed->count != n || (q->index < 0) != f->by_batch)
 		abort();
 	f->calls++;
+	struct stk_batch *awaited = NULL;
+	const enum stk_status s = f->waits_for ? stk_pipeline_next(f->waits_for, &awaited, err) : STK_OK;
+	stk_batch_unref(&awaited);
+	if (s && s != STK_END)
+		return s;
 	if (f->fault == FAILS)
 		return stk__fail(err, f->status ? f->status : STK_USER, "the function is out of order");
 	uint8_t *memory = calloc(1, sizeof(void *) + (size_t)n * (BYTES + 4));
@@ -438,6 +444,38 @@ static void test_functions_of_samples_and_batches(void **state)
 		check_function(by_batch, FAILS, "out of order");
 		check_function(by_batch, WRONG_DTYPE, "an unknown type");
 		check_function(by_batch, TOO_FEW, "returned 0 samples");
+	}
+}
+
+/* A function may wait for another pipeline of the same context, and so may that pipeline's function, although the context has only one worker. */
+static void test_functions_that_wait_for_pipelines(void **state)
+{
+	(void)state;
+	for (int by_batch = 0; by_batch < 2; by_batch++) {
+		const struct stk_context_config one = {.size = sizeof one, .threads = 1};
+		struct source s[3] = {{.samples = 2 * BATCH}, {.samples = 2 * BATCH}, {.samples = 2 * BATCH}};
+		struct function inner = {.by_batch = by_batch}, outer = {.by_batch = by_batch};
+		struct stk_context *ctx;
+		struct stk_batch *b = NULL;
+		assert_int_equal(stk_context_create(&one, &ctx, NULL), STK_OK);
+		struct stk_pipeline *plain = source_open(ctx, &s[0], NULL);
+		inner.waits_for = plain;
+		struct stk_pipeline *middle = function_open(ctx, &s[1], &inner);
+		outer.waits_for = middle;
+		struct stk_pipeline *p = function_open(ctx, &s[2], &outer);
+		for (int k = 0; k < 2; k++) {
+			assert_int_equal(stk_pipeline_next(p, &b, NULL), STK_OK);
+			assert_int_equal(((uint8_t *)stk_batch_output(b, 0)->samples[0].data)[BYTES - 1], k * BATCH + 1);
+			stk_batch_unref(&b);
+		}
+		assert_int_equal(stk_pipeline_next(p, &b, NULL), STK_END);
+		stk_pipeline_destroy(p);
+		stk_pipeline_destroy(middle);
+		stk_pipeline_destroy(plain);
+		stk_context_unref(&ctx);
+		assert_true(outer.calls >= 2 && inner.calls >= 2);
+		assert_int_equal(outer.calls, outer.released);
+		assert_int_equal(inner.calls, inner.released);
 	}
 }
 
@@ -531,6 +569,7 @@ int main(void)
 		cmocka_unit_test(test_source_beside_a_reader),
 		cmocka_unit_test(test_a_source_shorter_than_the_reader_is_an_error),
 		cmocka_unit_test(test_functions_of_samples_and_batches),
+		cmocka_unit_test(test_functions_that_wait_for_pipelines),
 		cmocka_unit_test(test_statuses_that_users_return),
 		cmocka_unit_test(test_an_end_that_waits_for_a_source),
 		cmocka_unit_test(test_an_end_without_a_time_limit),

@@ -47,7 +47,7 @@ LAYERS = {
     ),
     "order": "test_ranks",
     "loader": (
-        "test_loader_videos test_pack_video test_video_accvlab test_video_beside "
+        "test_functions_that_wait test_loader_videos test_pack_video test_video_accvlab test_video_beside "
         "test_mixture test_robots test_loader_floats test_loader_lists test_loader_python_transforms test_start_methods test_transforms_called "
         "test_dataloader test_dataloader_arguments test_dataloader_differential test_dataloader_kinds test_dataloader_states test_dataloader_torch "
         "test_dataloader_users test_frameworks "
