@@ -1020,8 +1020,7 @@ def sources_without_splits(root, rng):
         import pyarrow.parquet as pq
 
         (root / "hf").mkdir()
-        for split in ("train", "test"):
-            pq.write_table(pa.table({"x": [1.0, 2.0]}), root / "hf" / f"{split}-00000.parquet")
+        pq.write_table(pa.table({"x": [1.0, 2.0]}), root / "hf" / "train-00000.parquet")
         glob = str(root / "hf" / "test-*.parquet")
         yield "table", lambda **more: Loader(root / "hf", 2, **more), repr(glob)
         yield "from_parquet", lambda **more: Loader.from_parquet(root / "hf", 2, **more), "data/test-"

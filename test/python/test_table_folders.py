@@ -70,6 +70,102 @@ def test_a_table_and_folders_of_more_tables_are_not_mixed(tmp_path):
         Loader.from_parquet(tmp_path, 1)
 
 
+# Names of files in a folder, and the pattern that the error advises; "": a list is advised; None: the rows are of one split.
+SPLITS = {
+    "shards": (["train-00000-of-00002", "train-00001-of-00002", "test-00000-of-00001", "validation-00000-of-00001"], "train-*.parquet"),
+    "plain": (["train", "test"], "train*.parquet"),
+    "in words": (["my_valid.1", "my_test.1"], "my_test*.parquet"),
+    "capitals": (["Training 1", "Eval 1"], "Training *.parquet"),
+    "digits": (["dev0", "dev1", "train0", "train1"], "train*.parquet"),
+    "words of one split": (["test-0", "eval-0", "testing-0"], None),
+    "next to others": (["train-0", "part-1", "0"], None),
+    "in front": (["a-train", "b-train", "a-test"], ""),
+    "partitions": (["y=1/train", "y=1/test"], ""),
+    "one partition each": (["y=1/train", "y=2/test"], ""),
+    "as a value": (["split=train/a", "split=test/a"], None),  # a column says which rows are of which split
+    "two words": (["test_train", "test_val"], ""),
+    "two words of all": (["train-test-0", "train-test-1"], None),
+    "parts of words": (["trains-0", "contest-0", "latest", "devices-0", "values.1"], None),
+}
+
+
+def write_splits(folder, names):
+    """Writes files of two rows, and returns a dict from their paths to their rows."""
+    rows = {name: [2 * k, 2 * k + 1] for k, name in enumerate(names)}
+    return {write(folder / f"{name}.parquet", {"x": x}): x for name, x in rows.items()}
+
+
+@pytest.mark.parametrize("case", list(SPLITS))
+@pytest.mark.parametrize("make", [Loader, Loader.from_parquet])
+def test_splits_in_a_folder_are_not_mixed(tmp_path, make, case):
+    names, pattern = SPLITS[case]
+    folder = tmp_path / "data"
+    files = write_splits(folder, names)
+    every = sorted(x for rows in files.values() for x in rows)
+    if pattern is None:
+        assert sorted(x for b in make(folder, 1, fields=("x",)) for x in b.x.tolist()) == every
+        return
+    way = re.escape(f"the files of the split, as '{folder / pattern}'") if pattern else "a list of the files of one split"
+    with pytest.raises(InvalidArgumentError, match=f"{re.escape(str(folder))}: its files are of several splits .*: give {way}$"):
+        make(folder, 1)
+    assert sorted(x for b in Loader(list(files), 1, fields=("x",)) for x in b.x.tolist()) == every  # if the user asks for all
+
+
+@pytest.mark.parametrize("case", [case for case, (_, pattern) in SPLITS.items() if pattern and case != "capitals"])
+def test_the_pattern_of_a_split_gives_the_rows_that_datasets_gives(tmp_path, case):
+    datasets = pytest.importorskip("datasets")
+    names, pattern = SPLITS[case]
+    write_splits(tmp_path / "data", names)
+    splits = datasets.load_dataset(str(tmp_path / "data"), cache_dir=str(tmp_path / "cache"))
+    assert len(splits) > 1
+    assert sorted(x for b in Loader(tmp_path / "data" / pattern, 1) for x in b.x.tolist()) in [
+        sorted(split["x"]) for split in splits.values()
+    ]
+
+
+def test_advice_about_folders_of_splits_does_not_mix_them(tmp_path):
+    for name in ("test/a.parquet", "train/a.parquet"):
+        write(tmp_path / "folders" / name, {"x": [1]})
+    with pytest.raises(InvalidArgumentError, match=r"give one of them, as .*/folders/train$"):
+        Loader(tmp_path / "folders", 1)
+    write_splits(tmp_path / "repo/data", ["train-0", "test-0"])
+    with pytest.raises(
+        InvalidArgumentError, match=r"/repo/data: its files are of several splits \(test, train\): .*/repo/data/train-\*.parquet'$"
+    ):
+        Loader(tmp_path / "repo", 1)
+    write(tmp_path / "two/a/train.parquet", {"x": [1]})
+    write(tmp_path / "two/b/test.parquet", {"x": [1]})
+    with pytest.raises(InvalidArgumentError, match=r"give one of them, as .*/two/a$"):
+        Loader(tmp_path / "two", 1)
+
+
+def test_a_folder_of_splits_is_no_table_next_to_other_folders(tmp_path):
+    write_splits(tmp_path / "a", ["train-0", "test-0"])
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "x.jpg").touch()
+    with pytest.raises(InvalidArgumentError, match="/a: a class folder without images"):
+        Loader(tmp_path, 1)
+
+
+def test_splits_next_to_folders_are_not_mixed(tmp_path):
+    write_splits(tmp_path, ["train-0", "test-0"])
+    (tmp_path / "images").mkdir()
+    (tmp_path / "images" / "x.jpg").touch()
+    with pytest.raises(InvalidArgumentError, match="its files are of several splits"):
+        Loader.from_parquet(tmp_path, 1)
+
+
+@pytest.mark.parametrize("command", ["inspect", "pack"])
+def test_commands_do_not_mix_splits(tmp_path, command):
+    write_splits(tmp_path / "in", ["train-0", "test-0"])
+    more = ["-o", str(tmp_path / "out")] if command == "pack" else []
+    done = subprocess.run(
+        [sys.executable, "-m", "stoker", command, str(tmp_path / "in"), *more], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 1 and f"{tmp_path}/in: its files are of several splits (test, train)" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize("command", ["inspect", "pack"])
 def test_commands_name_the_partition_that_is_unclear(tmp_path, command):
     write(tmp_path / "in/y=1/a.parquet", {"x": [0]})

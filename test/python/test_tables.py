@@ -375,9 +375,9 @@ def test_tables_with_a_log_of_their_files_are_refused(tmp_path, folder, make, lo
 
 
 def test_folders_of_tables_that_are_no_partitions_are_named(tmp_path):
-    for split in ("test", "train"):
-        write(tmp_path / split / "a.parquet", {"x": [1]})
-    with pytest.raises(InvalidArgumentError, match=r"its folders hold Parquet files, .* give one of them, as .*/test, or a pattern"):
+    for part in ("a", "b"):
+        write(tmp_path / part / "a.parquet", {"x": [1]})
+    with pytest.raises(InvalidArgumentError, match=r"its folders hold Parquet files, .* give one of them, as .*/a, or a pattern"):
         Loader(tmp_path, 1)
     assert [b.x.tolist() for b in Loader(tmp_path / "*" / "*.parquet", 2)] == [[1, 1]]
 

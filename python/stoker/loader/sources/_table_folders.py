@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import os
 import re
 from collections.abc import Collection, Sequence
@@ -16,6 +17,14 @@ PARTITION = re.compile("([^=/]+)=([^/]*)")  # a folder named COLUMN=VALUE, as Hi
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _OTHER_ENDING = re.compile(r"\.(?!parq$)[a-z]\w*$", re.IGNORECASE)  # the ending of a file that is taken for no Parquet file
 _MAGIC = b"PAR1"  # the first bytes of a Parquet file
+# The splits that `datasets` sees in names of files and folders, by the words for them. The rule stands in datasets/data_files.py; capitals count here, too.
+_SPLITS = {
+    **dict.fromkeys(("train", "training"), "train"),
+    **dict.fromkeys(("validation", "valid", "val", "dev"), "validation"),
+    **dict.fromkeys(("test", "testing", "eval", "evaluation"), "test"),
+}
+_SPLIT_WORD = re.compile(rf"(?:^|(?<=[-._ 0-9]))({'|'.join(_SPLITS)})(?=[-._ 0-9]|$)", re.IGNORECASE)
+_TRAIN = frozenset({"train"})
 
 
 def names_tables(source: Any) -> bool:
@@ -30,19 +39,26 @@ def tables_of(source: Any) -> list[str] | None:
     """Returns the names and patterns of a source's Parquet files; None for other sources. Such a source is one name, a list of names, a folder with Parquet
     files and no folders, or a folder of partitions. Files and folders whose names begin with a dot or "_" do not count: writers keep unfinished and private
     files there, and pyarrow and Spark leave them out, too. Raises UnsupportedError if the folder has a log that says which of its files count, and
-    InvalidArgumentError or ReadError if some files or partitions of a table would be left out."""
+    InvalidArgumentError or ReadError if some files or partitions of a table would be left out, or if the folder holds several splits."""
     if names_tables(source) and not os.path.isdir(os.fsdecode(source)):
         return [os.fsdecode(source)]
     if isinstance(source, (list, tuple)) and source and all(map(names_tables, source)):
         return [os.fsdecode(s) for s in source]
     if isinstance(source, (str, os.PathLike)) and os.path.isdir(source):
         folder = os.fspath(source)
-        try:
-            names, folders = _inside(folder)
-        except ReadError:
-            return None
-        return _tables_in(folder, names, folders) or None
+        found = _tables_of_folder(folder)
+        _refuse_splits(folder, found)
+        return found or None
     return None
+
+
+def _tables_of_folder(folder: str) -> list[str]:
+    """Returns the Parquet files of a folder, as tables_of does, but also those of several splits; [] if the folder is no table."""
+    try:
+        names, folders = _inside(folder)
+    except ReadError:
+        return []
+    return _tables_in(folder, names, folders) or []
 
 
 def tables_in(folder: str) -> list[str]:
@@ -58,6 +74,7 @@ def tables_in(folder: str) -> list[str]:
             f"{folder}: it holds Parquet files, and so does its folder {more}: give a list of the files that make the table, or a pattern, as "
             f"{os.path.join(folder, '*.parquet')}"
         )
+    _refuse_splits(folder, _paths(folder, [name for name in names if names_tables(name)]))
     return [os.path.join(folder, "*.parquet")]
 
 
@@ -98,11 +115,9 @@ def _tables_in(folder: str, names: Sequence[str], folders: Sequence[str]) -> lis
     if files or not folders:
         return None
     if not all(map(PARTITION.fullmatch, folders)):
-        if all(map(tables_of, _paths(folder, folders))):
-            raise InvalidArgumentError(
-                f"{folder}: its folders hold Parquet files, and are not named COLUMN=VALUE, as partitions are: give one of them, as "
-                f"{os.path.join(folder, folders[0])}, or a pattern, as {os.path.join(folder, '*', '*.parquet')}"
-            )
+        inside = _paths(folder, folders)
+        if all(map(_tables_of_folder, inside)):
+            raise _no_partitions(folder, inside)
         return None
     parts = {part: _tables_in(part, *_inside(part)) for part in _paths(folder, folders)}
     files = [file for found in parts.values() for file in found or ()]
@@ -116,6 +131,52 @@ def _tables_in(folder: str, names: Sequence[str], folders: Sequence[str]) -> lis
         )
     _refuse_other_names(folder, names)
     return files
+
+
+def _no_partitions(folder: str, inside: Sequence[str]) -> InvalidArgumentError:
+    """Returns the error for a folder of folders that are tables, and no partitions. Raises InvalidArgumentError if one of these tables has several splits.
+    inside: the paths of the folders."""
+    files = {path: _tables_of_folder(path) for path in inside}
+    for path, found in files.items():
+        _refuse_splits(path, found)
+    first = next((path for path in inside if _split_of(path) == _TRAIN), inside[0])
+    several = len(_different_splits([*inside, *(file for found in files.values() for file in found)])) > 1
+    pattern = "" if several else f", or a pattern, as {os.path.join(folder, '*', '*.parquet')}"
+    return InvalidArgumentError(
+        f"{folder}: its folders hold Parquet files, and are not named COLUMN=VALUE, as partitions are: give one of them, as {first}{pattern}"
+    )
+
+
+def _split_words(path: str) -> list[str]:
+    """Returns the words for splits in the name of a file or folder."""
+    return [word.lower() for word in _SPLIT_WORD.findall(os.path.basename(path))]
+
+
+def _split_of(path: str) -> frozenset[str]:
+    """Returns the splits in the name of a file or folder; a name such as "test_train.parquet" has two."""
+    return frozenset(_SPLITS[word] for word in _split_words(path))
+
+
+def _different_splits(paths: Sequence[str]) -> set[frozenset[str]]:
+    """Returns the different results of _split_of for these paths, without that of names that have no split."""
+    return {found for path in paths if (found := _split_of(path))}
+
+
+def _refuse_splits(folder: str, files: Sequence[str]) -> None:
+    """Raises InvalidArgumentError if the names of a table's files are of several splits, as train-0.parquet and test-0.parquet: test rows would be trained
+    on."""
+    splits = _different_splits(files)
+    if len(splits) < 2:
+        return
+    wanted = _TRAIN if _TRAIN in splits else min(splits, key=sorted)
+    of_split = [file for file in files if _split_of(file) == wanted]
+    name = os.path.basename(of_split[0])
+    word = _SPLIT_WORD.search(name)
+    end = 0 if word is None else word.end()
+    pattern = os.path.join(folder, name[: end + (name[end] in "-_ ")] + "*" + os.path.splitext(name)[1])
+    way = f"the files of the split, as {pattern!r}" if fnmatch.filter(files, pattern) == of_split else "a list of the files of one split"
+    words = ", ".join(sorted({word for file in files for word in _split_words(file)}))
+    raise InvalidArgumentError(f"{folder}: its files are of several splits ({words}): give {way}")
 
 
 def _refuse_other_names(folder: str, names: Sequence[str]) -> None:
