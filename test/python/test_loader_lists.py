@@ -352,3 +352,39 @@ def test_rows_of_datasets_that_cannot_be_arrays_stay_lists(value, dtype):
 
     assert _as_array(value, dtype, [-1]) is value
     assert _as_array([True, False], "bool", [-1]).tolist() == [True, False]
+
+
+class Given(torch.utils.data.Dataset):
+    """The samples of a list."""
+
+    def __init__(self, samples):
+        self.samples = samples
+
+    def __len__(self):
+        return len(self.samples)
+
+    def __getitem__(self, i):
+        return self.samples[i]
+
+
+@pytest.mark.parametrize("form", ["dicts", "tuples"])
+@pytest.mark.parametrize("kind, width", [("BoundingBoxes", 4), ("KeyPoints", 2), (("BoundingBoxes", "CXCYWH"), 4)])
+def test_strings_are_no_boxes_and_no_points(kind, width, form):
+    image, text = np.zeros((8, 9, 3), np.uint8), "[1, 2, 3, 4]"
+    samples = Given([(image, text) if form == "tuples" else {"image": image, "at": text}] * 2)
+    fields = {"image": "Image", "at": kind}
+    with pytest.raises(TypeError, match=rf"gave a string as target 1 \('at'\), and .* lists of numbers, {width} a row"):
+        next(iter(Loader(samples, 2, fields=fields, transforms=[T.RandomHorizontalFlip(1.0)])))
+    assert next(iter(Loader(samples, 2, fields={**fields, "at": None}))).at == [text] * 2
+
+
+def test_strings_after_boxes_are_bad_samples():
+    samples = Given([{"image": np.zeros((8, 9, 3), np.uint8), "at": at} for at in ([[1, 2, 3, 4]], "1, 2, 3, 4", [])])
+    made = Loader(samples, 1, fields={"image": "Image", "at": "BoundingBoxes"}, on_error="skip", max_errors=1)
+    assert [tuple(at.shape) for batch in made for at in batch.at] == [(1, 4), (0, 4)]
+
+
+def test_strings_cannot_be_ragged():
+    samples = Given([{"image": np.zeros((8, 9, 3), np.uint8), "word": "x"}] * 2)
+    with pytest.raises(InvalidArgumentError, match="ragged: 'word' holds strings"):
+        next(iter(Loader(samples, 2, ragged="word")))

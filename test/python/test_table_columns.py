@@ -110,3 +110,44 @@ def test_no_value_is_advised_for_nulls_in_lists(tmp_path, values, said):
         assert "on_error='skip' leaves such rows out" in str(e.value) and "nulls" not in str(e.value)
     with pytest.raises(ValueError, match=r"'y': it is null \(on_error='skip' leaves such rows out, nulls=\{'y': VALUE\}"):
         next(iter(Loader.from_parquet(path, 2, fields=("y",))))
+
+
+# Columns whose rows are no lists of numbers, and the start of their types.
+OTHERS = {
+    "struct": ([{"bbox": [[1.0, 2, 3, 4]], "category": [1]}] * 2, "struct<bbox"),
+    "structs": ([[{"bbox": [1.0, 2, 3, 4]}]] * 2, "list<"),
+    "words": ([["1", "2"]] * 2, "list<"),
+    "text": (["1,2,3,4", "[1, 2]"], "string"),
+    "number": ([1, 2], "int64"),
+    "bytes": ([b"1234"] * 2, "binary"),
+}
+
+
+@pytest.mark.parametrize("make", [Loader, Loader.from_parquet])
+@pytest.mark.parametrize("column", OTHERS)
+def test_columns_that_cannot_follow_the_image_are_refused(tmp_path, rng, column, make):
+    values, type = OTHERS[column]
+    path = write(tmp_path / "t.parquet", {"photo": [jpeg(rng)] * 2, column: values})
+    kinds = ["BoundingBoxes", "KeyPoints", ("BoundingBoxes", "XYWH")]
+    kinds += [] if column in ("text", "bytes") else ["Mask", "Image", "FloatMap"]  # which may be files, or their paths
+    for kind in kinds:
+        with pytest.raises(InvalidArgumentError, match=f"the column '{column}' holds {type}.*: write these as a column of their own"):
+            make(path, 2, fields={"photo": "Image", column: kind}, transforms=[T.Resize((5, 6))])
+    for kind in (None, list):
+        assert len(getattr(next(iter(make(path, 2, fields={"photo": "Image", column: kind}))), column)) == 2
+
+
+@pytest.mark.parametrize("column", ["struct", "structs", "words", "number"])
+def test_images_are_no_python_objects(tmp_path, column):
+    path = write(tmp_path / "t.parquet", {column: OTHERS[column][0]})
+    with pytest.raises(InvalidArgumentError, match=f"the column '{column}' holds .*Image is the bytes or the path of a file"):
+        Loader.from_parquet(path, 2, image=column)
+
+
+@pytest.mark.parametrize("image", [True, False], ids=["with images", "without images"])
+@pytest.mark.parametrize("column", ["struct", "structs", "words", "text"])
+def test_texts_and_objects_cannot_be_ragged(tmp_path, rng, column, image):
+    path = write(tmp_path / "t.parquet", {column: OTHERS[column][0], **({"image": [jpeg(rng, 8)] * 2} if image else {})})
+    fields = ("image", column) if image else (column,)
+    with pytest.raises(InvalidArgumentError, match=rf"ragged: .*'{column}' holds .*a RaggedBatch holds numbers: leave it out of ragged"):
+        next(iter(Loader(path, 2, fields=fields, ragged=(column,))))

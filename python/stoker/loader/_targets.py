@@ -147,10 +147,10 @@ class _Table:
 
 
 class Target:
-    """Converts one target of a Dataset's samples to arrays; returns strings unchanged. Whole numbers become int64, as in torch's default_collate; Python
-    floats, NumPy's float scalars of 64 bits or more, and lists of floats become float32. Arrays and tensors keep their type, but floats of more than 64 bits
-    become float64. All values must have the type of the first sample, except that Python's whole numbers become floats if the first sample has floats. Raises
-    an error for a value of another type, and for a number that does not fit into the type that it gets.
+    """Converts one target of a Dataset's samples to arrays; returns strings unchanged, which boxes and points cannot be. Whole numbers become int64, as in
+    torch's default_collate; Python floats, NumPy's float scalars of 64 bits or more, and lists of floats become float32. Arrays and tensors keep their type,
+    but floats of more than 64 bits become float64. All values must have the type of the first sample, except that Python's whole numbers become floats if the
+    first sample has floats. Raises an error for a value of another type, and for a number that does not fit into the type that it gets.
 
     what: the target's name in messages. width: the number of coordinates in a row of boxes or points, which may have no rows; None for other
     targets.
@@ -163,6 +163,8 @@ class Target:
 
     def __call__(self, value: Any) -> Any:
         if isinstance(value, str):
+            if self.width is not None:
+                raise TypeError(self._refused("a string"))
             self.like = self.like or "str"
             return value if self.like == "str" else self._differs("str")
         made = self._array(value)
@@ -273,6 +275,11 @@ class Target:
         """Returns the message about a value that cannot be in a batch. type: its type's name, for _ADVICE."""
         if type in _ADVICE:
             return f"the dataset gave {given} as {self.what}, which a tensor does not hold: {_ADVICE[type]}, or leave its name out of fields=(...)"
+        if self.width is not None:
+            return (
+                f"the dataset gave {given} as {self.what}, and {'boxes' if self.width == 4 else 'points'} are an array or lists of numbers, {self.width} a row: "
+                "give these as a part of their own, or the kind None to a field that does not follow the image"
+            )
         return (
             f"the dataset gave {given} as {self.what}: it is a number, a string, or an array or tensor of numbers. Several targets are "
             "parts of their own, (image, *targets) or a dict; of those that you do not need, leave the names out of fields=(...)"

@@ -672,12 +672,12 @@ class DatasetSource(Source):
 
     def _finish(self, example: tuple[Any, ...], kinds: list[Kind]) -> dict[int, Finish]:
         """Returns a dict from the index of a part to the conversion of its output in a batch. Parts that need no conversion have no entry. Raises
-        InvalidArgumentError if `ragged` names an unknown field."""
+        InvalidArgumentError if `ragged` names an unknown field, or one of strings."""
         shown = self.fields(self.arguments.names)
         for name in self.arguments.ragged:
             if not shown.get(name) and not (self.arguments.plain and name in shown):
                 raise InvalidArgumentError(f"ragged: there is no target {name!r}; the fields are {', '.join(shown)}")
-        ragged = {shown[name] for name in self.arguments.ragged}
+        ragged = {shown[name]: name for name in self.arguments.ragged}
         finish: dict[int, Finish] = {}
         given = self.samples_of.given or {}
         names = dict(enumerate(self.samples_of.names_of_parts(), 1))
@@ -690,6 +690,9 @@ class DatasetSource(Source):
             parts.insert(0, (0, ((self.arguments.kinds or {}).get("image", Kind()), example[0])))
         for k, (kind, part) in parts:
             if isinstance(part, str):
+                if k in ragged:
+                    name = self.arguments.main if ragged[k] == "image" else ragged[k]
+                    raise InvalidArgumentError(f"ragged: {name!r} holds strings, and a RaggedBatch holds numbers: leave it out of ragged")
                 finish[k] = by_value(_targets.texts)
             elif k in ragged or kind.is_list or (rows and kind.name == OTHER and part.ndim and names.get(k) not in given):
                 finish[k] = Lists(k in ragged, format=PLACES if kind.name == POINTS else kind.format)

@@ -19,13 +19,15 @@ from stoker._storage import Storage, common
 from stoker._where import notice
 from stoker.errors import CorruptError, InvalidArgumentError, LimitError, StateError
 from stoker.loader import _fields
-from stoker.loader._kinds import MASK, PICTURES, Kind
+from stoker.loader._kinds import BOXES, MASK, PICTURES, POINTS, Kind
+from stoker.loader._kinds import IMAGE as PICTURE
 from stoker.loader.sources._fetch import Threads, unfinished
 from stoker.loader.sources._samples import AsDatasets
 from stoker.loader.sources._table_columns import (
     ARRAY,
     BYTES,
     IMAGE,
+    OBJECT,
     TEXT,
     Column,
     InnerNullError,
@@ -48,6 +50,15 @@ MEMORY = 256 << 20  # default limit, in bytes, for the row groups that are kept 
 _MOST_COLUMNS = 900  # the most columns of a batch; the library limits the number of tensors of a sample, some of which are not columns
 _WINDOW_SHARE = 3  # shuffle="groups" has up to three windows of groups in memory: the previous, the current and the next one
 _READ_SHARE = 8  # local groups larger than `memory` / _READ_SHARE are read one at a time, because a read needs twice a group's bytes
+
+
+# For each kind of fields that follow the image: what a row holds, for messages, and the kinds of columns that can hold it.
+_HELD = {
+    BOXES: ("BoundingBoxes are lists of 4 numbers", (ARRAY,)),
+    POINTS: ("KeyPoints are lists of 2 numbers", (ARRAY,)),
+    MASK: ("a Mask is the bytes or the path of a file, or lists of whole numbers", (IMAGE, ARRAY)),
+    **{k: (f"{k} is the bytes or the path of a file, or lists of numbers", (IMAGE, BYTES, TEXT, ARRAY)) for k in PICTURES},
+}
 
 
 class Row(dict[str, Any]):
@@ -193,9 +204,25 @@ class Table:
             self._check_schema(f)
             if names is None and not known.issuperset(f.roots):  # not schema.names, which pyarrow makes again for each call
                 self._check_further(f, known)
+        self._check_kinds(kinds)
         self._check_classes()
         self._check_folders()
         self._settle_modes(kinds)
+
+    def _check_kinds(self, kinds: Mapping[str, Kind]) -> None:
+        """Raises InvalidArgumentError for a column that cannot hold what its kind says. Texts and Python objects would not follow the image."""
+        for column in self.columns:
+            kind = kinds.get(column.name, Kind()).name
+            if column.name == self.image and not self.plain:
+                if self.sound is not None:
+                    continue
+                kind = next((k for k in (kind, kinds.get("image", Kind()).name) if k in PICTURES), PICTURE)
+            held, forms = _HELD.get(kind, ("", (column.kind,)))
+            if column.kind not in forms:
+                raise InvalidArgumentError(
+                    f"fields: the column '{column.name}' holds {column.type}, and {held}: write these as a column of their own, or give the kind None to a "
+                    "column that does not follow the image"
+                )
 
     def _settle_modes(self, kinds: Mapping[str, Kind]) -> None:
         """Finds the masks that `datasets` reads as images, and the modes of Pillow to which it converts them. Raises InvalidArgumentError for an image that
@@ -285,9 +312,14 @@ class Table:
                 "column out of fields"
             )
 
-    def check_fields(self, names: Collection[str], kinds: Collection[str]) -> None:
+    def check_fields(self, names: Collection[str], kinds: Collection[str], ragged: Collection[str]) -> None:
         """Raises InvalidArgumentError if the user's names of fields include the column of images, but neither the name that it has in batches nor a kind for
-        it. kinds: the fields whose kinds the user gave."""
+        it, and if a column of Python objects shall be ragged. kinds: the fields whose kinds the user gave."""
+        for column in self.columns:
+            if column.kind == OBJECT and (column.name in ragged or (self.plain and column.name == self.image and "image" in ragged)):
+                raise InvalidArgumentError(
+                    f"ragged: the column '{column.name}' holds {column.type}, and a RaggedBatch holds numbers: leave it out of ragged"
+                )
         if not self.plain and self.sound is None and self.image != "image" and self.image in names and self.image not in kinds:
             raise InvalidArgumentError(
                 f"fields: the column '{self.image}' is read as the image, which batches call `image`: name it so, as fields=('image', ...), or keep its "

@@ -153,7 +153,7 @@ class TableSource(DatasetSource):
     def __init__(self, table: Table, arguments: DatasetArguments) -> None:
         if arguments.python_workers:
             raise InvalidArgumentError("Loader: python_workers is for the Python of a Dataset; rows of a table are read without any")
-        table.check_fields(arguments.names or (), arguments.kinds or {})
+        table.check_fields(arguments.names or (), arguments.kinds or {}, arguments.ragged)
         self.table = table
         # For each batch that is being made: its futures, and its groups. The references are weak, because a future holds the rows that were fetched.
         self._unmade: list[tuple[list[weakref.ref[Future[Any]]], set[int]]] = []
