@@ -151,3 +151,19 @@ def test_texts_and_objects_cannot_be_ragged(tmp_path, rng, column, image):
     fields = ("image", column) if image else (column,)
     with pytest.raises(InvalidArgumentError, match=rf"ragged: .*'{column}' holds .*a RaggedBatch holds numbers: leave it out of ragged"):
         next(iter(Loader(path, 2, fields=fields, ragged=(column,))))
+
+
+@pytest.mark.parametrize("labels", [["a", "b"], [{"name": "a"}, {"name": "b"}], "scene"], ids=["words", "structs", "text"])
+@pytest.mark.parametrize("getter", ["default", "labels", None])
+def test_rows_of_removed_boxes_are_removed_from_numbers_only(tmp_path, rng, labels, getter):
+    """torchvision refuses labels that are no tensor, too."""
+    boxes = [[[1.0, 2, 10, 12], [3.0, 3, 3, 3]]] * 2  # the second box is empty
+    path = write(tmp_path / "t.parquet", {"image": [jpeg(rng, 24)] * 2, "boxes": boxes, "labels": [labels] * 2})
+    fields = {"image": "Image", "boxes": "BoundingBoxes", "labels": None}
+    made = Loader(path, 2, fields=fields, transforms=[T.SanitizeBoundingBoxes(labels_getter=getter)])
+    if getter is None:
+        (batch,) = made
+        assert batch.labels == [labels] * 2 and [len(b) for b in batch.boxes] == [1, 1]
+    else:
+        with pytest.raises(InvalidArgumentError, match="their rows of 'labels', which holds strings or Python objects: give numbers"):
+            next(iter(made))

@@ -711,7 +711,7 @@ class DatasetSource(Source):
     def _let_follow(self, followers: Followers, geometry: DataNode) -> None:
         """Adds conversions that move boxes and points as the transforms moved the image, and that remove the boxes and points that transforms drop. The
         conversions run for a whole batch. The output after the targets has the numbers of each sample's crops, flips and so on. Raises UnsupportedError if
-        boxes or points cannot follow a transform."""
+        boxes or points cannot follow a transform, and InvalidArgumentError if a field that should lose the rows of removed boxes has no rows."""
         numbers = self.targets + 1
         shown = {k: name for name, k in self.fields(self.arguments.names).items()}
         for at, k in enumerate(self.samples_of.stacks, 2):
@@ -728,6 +728,11 @@ class DatasetSource(Source):
                 finish.keep = keep
             if isinstance(finish, Lists) and not finish.format and name in rows:
                 finish.keep, finish.what = keep, name
+            elif name in rows and not isinstance(finish, (Lists, Planes)):
+                raise InvalidArgumentError(
+                    f"a transform removes boxes, and would have to remove their rows of {name!r}, which holds strings or Python objects: give numbers, or a name "
+                    "without 'label'; labels_getter of SanitizeBoundingBoxes names the fields that have a row for each box"
+                )
             if isinstance(finish, Lists) and finish.format:
                 if followers.only_masks:
                     raise UnsupportedError(f"{followers.only_masks}: masks follow it, but neither boxes nor points can, as in torchvision")
