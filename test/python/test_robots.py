@@ -759,6 +759,24 @@ DAMAGED_V3 = {
     "no_column_of_files": (without(EPISODES, "data/file_index"), "episode 0: its 'data/file_index' is None"),
     "negative_times": (rows(DATA, every("timestamp", lambda k, row: -row["timestamp"])), "frame 1 of episode 0 has the timestamp -0.1"),
     "times_are_no_numbers": (rows(DATA, every("timestamp", float("nan"))), "frame 0 of episode 0 has the timestamp nan"),
+    "a_larger_fps": (
+        info(fps=30),
+        "frame 1 of episode 0 has the timestamp 0.1, and frame 0 0, but by the fps of meta/info.json, 30, they are 0.0333333 s",
+    ),
+    "a_smaller_fps": (info(fps=5), "but by the fps of meta/info.json, 5, they are 0.4 s apart"),
+    "an_fps_that_differs_little": (
+        info(fps=12),
+        "frame 3 of episode 0 has the timestamp 0.3, and frame 0 0, but by the fps of meta/info.json, 12, ",
+    ),
+    "a_frame_was_dropped": (
+        rows(DATA, every("timestamp", lambda k, row: (row["frame_index"] + (k == 4)) / 10)),
+        "frame 4 of episode 0 has the timestamp 0.5, and frame 3 0.3, ",
+    ),
+    "times_of_another_order": (
+        rows(DATA, every("timestamp", lambda k, row: (12 - row["frame_index"]) / 10)),
+        "has the timestamp 1.1, and frame 0 1.2, ",
+    ),
+    "times_stand_still": (rows(DATA, every("timestamp", 0.0)), "frame 1 of episode 0 has the timestamp 0, and frame 0 0, "),
     "frame_numbers": (rows(DATA, every("frame_index", 0)), "frame 1 of episode 0 has the frame_index 0"),
     "episode_numbers": (rows(DATA, every("episode_index", 0)), "frame 0 of episode 1 has the episode_index 0"),
     "an_unknown_task": (rows(DATA, every("task_index", 77)), "frame 0 of episode 0 has the task_index 77"),
@@ -788,6 +806,37 @@ def test_damaged_metadata_is_refused(tmp_path, version, name):
     damage(tmp_path)
     with pytest.raises((CorruptError, UnsupportedError), match=re.escape(said)):
         Loader.from_lerobot(tmp_path, 4)
+
+
+@pytest.mark.parametrize("fps, tolerance_s, jitter", [(10, 1e-4, 0.04), (10, 0.2, 0.15), (1000, 1e-4, 0.0004)])
+def test_times_that_differ_little_from_the_rate_are_read(tmp_path, rng, fps, tolerance_s, jitter):
+    times = np.arange(24) / fps + np.repeat(rng.uniform(0, jitter, 12), 2) * (np.arange(24) % 2)
+    make(tmp_path, (24,))
+    info(fps=fps)(tmp_path)
+    rows(DATA, every("timestamp", lambda k, row: times[k]))(tmp_path)
+    found = [t for batch in Loader.from_lerobot(tmp_path, 4, tolerance_s=tolerance_s) for t in batch["timestamp"].tolist()]
+    assert np.array_equal(np.array(found, np.float32), times.astype(np.float32))
+
+
+def test_an_episode_without_frames_is_passed_over(tmp_path):
+    make(tmp_path)
+    rows(EPISODES, lambda found: [*found, {**found[-1], "episode_index": 3, "dataset_from_index": 24}])(tmp_path)
+    info(total_episodes=4)(tmp_path)
+    assert len(Loader.from_lerobot(tmp_path, 4).dataset) == 24
+
+
+def test_times_of_a_video_of_television_are_read(tmp_path):
+    make(tmp_path, (2000,))
+    info(fps=30)(tmp_path)
+    rows(DATA, every("timestamp", lambda k, row: k * 1001 / 30_000))(tmp_path)
+    assert len(Loader.from_lerobot(tmp_path, 4).dataset) == 2000
+
+
+def test_times_late_in_a_long_episode_are_read(tmp_path):
+    make(tmp_path, (24,))
+    info(fps=1000)(tmp_path)
+    rows(DATA, every("timestamp", lambda k, row: 40_000 + k / 1000))(tmp_path)  # float32 has steps of 4 ms there
+    assert len(Loader.from_lerobot(tmp_path, 4).dataset) == 24
 
 
 def test_tasks_with_other_ends_of_lines(tmp_path):

@@ -35,6 +35,7 @@ from stoker.loader.sources._robot_meta import (
 from stoker.loader.sources._table_files import Listed, TableFile, is_remote, read_footers, read_group
 
 _MOST_FRAMES_AWAY = 2**31  # limit for the distance in frames between a sample and a time of delta_timestamps
+_MOST_DRIFT = 0.02  # the largest difference between fps and the mean rate of a long episode; fps is often 30 for videos of 29.97 Hz
 _MOST_OPEN = 32  # the largest number of videos that are open at once
 _MOST_FREE_BUFFERS = 4  # for each shape, the most unused frame buffers that are kept for reuse
 
@@ -255,7 +256,7 @@ class Robots:
 
     def _check_frames(self, lengths: Sequence[int]) -> None:
         """Raises CorruptError unless each row has the frame and episode numbers that follow from the metadata, a task that meta/tasks lists, a subtask that
-        meta/subtasks lists, and a time of 0 or more."""
+        meta/subtasks lists, and a time of 0 or more that fits the rate of frames."""
         import numpy as np
 
         rows = {n: np.asarray(self._frames[n]) for n in STANDARD}
@@ -283,6 +284,7 @@ class Robots:
             raise CorruptError(
                 f"{self.root}: frame {frame[k]} of episode {episode[k]} has the timestamp {times[k]}, which is no time from 0 on"
             )
+        self._check_rate(times, frame, episode, np.asarray(lengths))
         for name, texts in (("task", self.tasks), ("subtask", self.subtasks)):
             if texts is None:
                 continue
@@ -293,6 +295,27 @@ class Robots:
                 raise CorruptError(
                     f"{self.root}: frame {frame[k]} of episode {episode[k]} has the {name}_index {numbers[k]}, and meta/{name}s has no such {name}"
                 )
+
+    def _check_rate(self, times: Any, frame: Any, episode: Any, lengths: Any) -> None:
+        """Raises CorruptError if the times of an episode's frames do not fit `fps`. Each time is compared with that of the frame before it, and with that of the
+        episode's first frame. They may differ by half a frame, or by tolerance_s if that is more, and over many frames by _MOST_DRIFT of the time between them.
+        frame, episode: the numbers of each row. lengths: frames of each episode."""
+        import numpy as np
+
+        most = max(0.5 / self.fps, self.tolerance) + np.spacing(
+            np.float32(times.max())
+        )  # float32 rounds late times of long episodes to this
+        late = times - frame / self.fps  # how much later each frame is than its number says, on the clock of its episode
+        starts = np.repeat(late[np.flatnonzero(frame == 0)], lengths[lengths > 0])
+        by_step = np.flatnonzero((np.abs(np.diff(late)) > most) & (frame[1:] > 0)) + 1
+        by_drift = np.flatnonzero(np.abs(late - starts) > most + frame * (_MOST_DRIFT / self.fps))
+        if len(by_step) or len(by_drift):
+            k = by_step[0] if len(by_step) else by_drift[0]
+            b = k - 1 if len(by_step) else k - frame[k]
+            raise CorruptError(
+                f"{self.root}: frame {frame[k]} of episode {episode[k]} has the timestamp {times[k]:.6g}, and frame {frame[b]} {times[b]:.6g}, but by the fps of "
+                f"meta/info.json, {self.fps}, they are {(k - b) / self.fps:.6g} s apart: correct the one that is wrong, or give a tolerance_s that allows this"
+            )
 
     def _check_spans(self, key: str) -> None:
         """Raises CorruptError if two episodes share frames of a video, or if an episode's part of the video is too short for its number of rows."""
