@@ -496,6 +496,9 @@ def test_the_command_inspects_robots(tmp_path, version):
     assert failed.returncode == 1 and failed.stderr.startswith("stoker inspect: ") and not failed.stdout
 
 
+MASKS = [[True, False, True], np.array([True, False, True]), torch.tensor([True, False, True])]  # of episodes; true is no number here
+
+
 def test_what_is_refused(tmp_path):
     with pytest.raises(NotFoundError, match=r"info.json: it does not exist"):
         Loader.from_lerobot(tmp_path, 4)
@@ -518,6 +521,7 @@ def test_what_is_refused(tmp_path):
         ({"episodes": 1}, r"episodes is a list of the numbers of episodes, as \[0, 3\], not 1"),
         ({"episodes": "0"}, "episodes is a list"),
         ({"episodes": [[0]]}, r"no episode \[0\]"),
+        *(({"episodes": mask}, r"not of booleans; for a mask give np.flatnonzero\(mask\)") for mask in MASKS),
         ({"image_transforms": [abs]}, "image_transforms is a function"),
         ({"batch_size": 100, "last_batch": "drop"}, "too few samples for one batch"),
     ]:

@@ -176,6 +176,8 @@ class Robots:
             if isinstance(episodes, str) or not isinstance(episodes, Iterable):
                 raise InvalidArgumentError(f"episodes is a list of the numbers of episodes, as [0, 3], not {episodes!r:.100}")
             episodes = list(episodes)
+            if any(isinstance(n, bool) or str(getattr(n, "dtype", "")) in ("bool", "torch.bool") for n in episodes):
+                raise InvalidArgumentError("episodes is a list of numbers, not of booleans; for a mask give np.flatnonzero(mask)")
             known = {e.number: e for e in self.all_episodes}
             missing = [n for n in episodes if not isinstance(n, Hashable) or n not in known]
             if missing or len(set(episodes)) < len(episodes):
