@@ -9,7 +9,8 @@
 #include <math.h>
 #include <string.h>
 
-enum { MP3_PREROLL = 32 }; /* number of packets: a frame refers to up to 511 bytes of earlier packets, which have at least 24 bytes */
+/* MP3_PREROLL: number of packets; a frame refers to up to 511 bytes of earlier packets, which have at least 24 bytes. MP3_BLOCK: most samples of a packet */
+enum { MP3_PREROLL = 32, MP3_BLOCK = 1152 };
 
 struct stk_sound_library {
 	struct stk_ffmpeg f;
@@ -163,7 +164,7 @@ static int64_t count_samples(const struct stk_sound_stream *s, const AVPacket *p
 	if (s->stream->codecpar->codec_id == AV_CODEC_ID_FLAC && stk__flac_block_read(p->data, size, s->info.rate, s->info.bits, &block))
 		return block.frames;
 	if (s->stream->codecpar->codec_id == AV_CODEC_ID_MP3 && size >= 4 && p->data[0] == 0xff && (p->data[1] & 0xe6) == 0xe2)
-		return (p->data[1] & 0x18) == 0x18 ? 1152 : 576;
+		return (p->data[1] & 0x18) == 0x18 ? MP3_BLOCK : MP3_BLOCK / 2;
 	if (p->pts < s->start || p->pts > INT64_MAX / 2 || p->duration < 0 || p->duration > INT64_MAX / 2)
 		return 0;
 	return sample_number(s, p->pts + p->duration) - sample_number(s, p->pts);
@@ -184,13 +185,13 @@ static bool skip_packet(struct stk_sound_stream *s, const AVPacket *p, int64_t f
 	return true;
 }
 
-/* Fails with STK_CORRUPT, because bytes cannot be decoded, unless the stream is lenient, or the failure says nothing about the window from frame `first` on: the
- * first packets after a jump lack their predecessors, and AIFF files of libsndfile have a byte of padding after the stated number of frames. */
+/* Fails with STK_CORRUPT, because bytes cannot be decoded, unless the stream is lenient, or the failure says nothing about the window from frame `first` on: after
+ * a jump, the first packets of MP3 lack their predecessors, and AIFF files of libsndfile have a byte of padding after the stated number of frames. */
 static enum stk_status note_damage(const struct stk_sound_stream *s, int64_t first, struct stk_error *err)
 {
 	const enum AVCodecID id = s->stream->codecpar->codec_id;
 	const bool pcm = id >= AV_CODEC_ID_PCM_S16LE && id < AV_CODEC_ID_ADPCM_IMA_QT;
-	if (s->lenient || (s->jumped && s->at < first) || (pcm && s->stream->nb_frames > 0 && s->at >= s->stream->nb_frames))
+	if (s->lenient || (s->jumped && preroll(s) > 0 && s->at + MP3_BLOCK <= first) || (pcm && s->stream->nb_frames > 0 && s->at >= s->stream->nb_frames))
 		return STK_OK;
 	return stk__fail(err, STK_CORRUPT, "the sound is damaged at %.3f s. strict=False decodes the rest", seconds(s));
 }
@@ -497,7 +498,7 @@ static enum stk_status find_mp3_cut(struct stk_sound_stream *s, struct stk_error
 		(tag[7] & (FRAMES | BYTES)) != (FRAMES | BYTES))
 		return STK_OK;
 	if (at + (int64_t)stk__get32(tag + 12, false) > s->in.size)
-		s->tag_frames = (int64_t)stk__get32(tag + 8, false) * (mpeg1 ? 1152 : 576);
+		s->tag_frames = (int64_t)stk__get32(tag + 8, false) * (mpeg1 ? MP3_BLOCK : MP3_BLOCK / 2);
 	return STK_OK;
 }
 

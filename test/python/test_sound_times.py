@@ -58,7 +58,7 @@ def window(data, begin, end, strict=True):
     pipe = Pipeline(1, num_threads=1, device_id=None, strict=strict)
     with pipe:
         source = fn.external_source(source=[[np.frombuffer(data, np.uint8)]], cycle=True)
-        times = fn.external_source(source=[[np.array([begin, end])]], cycle=True)
+        times = fn.external_source(source=[[np.array([begin, end], np.float64)]], cycle=True)
         pipe.set_outputs(fn.decoders.audio(source, times, downmix=True)[0])
     return np.array(pipe.run()[0].at(0))[:, None]
 
@@ -211,6 +211,29 @@ def test_a_gap_in_a_drifting_file_is_as_long_as_its_times_say(folder, name):
     for start in (0.5, 3.7, 4.1, 4.3, 6.5):
         part = stoker.audioread(path, start=start, duration=0.6)[0]
         assert np.array_equal(part, got[round(start * RATE) : round((start + 0.6) * RATE)])
+
+
+def copied(folder, name):
+    """Returns a file with the packets of a FLAC file, whose STREAMINFO states its number of frames."""
+    ffmpeg("-i", made(folder, "whole.flac", "flac"), "-c", "copy", "-strict", "-2", folder / name)
+    return (folder / name).read_bytes()
+
+
+@pytest.mark.parametrize("name", ["stated.oga", "stated.mp4"])
+def test_damage_in_the_block_in_which_a_window_begins(folder, name):
+    data, block = bytearray(copied(folder, name)), 4608
+    sync = bytes.fromhex("fff8")
+    at, number = 0, 40  # of the block: its header has the number as a byte
+    while data[at : at + 2] != sync or data[at + 4] != number:
+        at = data.index(sync, at + 1)
+    data[at + 1000] ^= 1
+    damaged = checksummed(bytes(data)) if name == "stated.oga" else bytes(data)
+    whole = samples_of(folder / "whole.flac")
+    for start in (number * block / RATE - 0.5, (number * block + 2000) / RATE):
+        with pytest.raises(CorruptError, match=r"the sound is damaged at 3\.8"):
+            window(damaged, start, start + 1)
+    first = (number + 1) * block
+    assert np.array_equal(window(damaged, first / RATE, first / RATE + 1), whole[first : first + RATE])
 
 
 @pytest.mark.parametrize("name", GAPS)
