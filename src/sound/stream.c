@@ -156,13 +156,16 @@ static void advance(struct stk_sound_stream *s, int64_t number, int64_t gap, int
 	s->relinked = false;
 }
 
-/* Returns the number of samples in a packet of MP3 or FLAC, by its header, or by its duration if the header is damaged; 0: unknown. */
+/* Returns the number of samples in a packet of MP3 or FLAC, by its header, or by its duration if the header is damaged; 0: unknown, or the packet has no
+ * samples, but is a header of a chained stream. */
 static int64_t count_samples(const struct stk_sound_stream *s, const AVPacket *p)
 {
 	struct stk_flac_block block;
 	const size_t size = (size_t)p->size;
 	if (s->stream->codecpar->codec_id == AV_CODEC_ID_FLAC && stk__flac_block_read(p->data, size, s->info.rate, s->info.bits, &block))
 		return block.frames;
+	if (s->stream->codecpar->codec_id == AV_CODEC_ID_FLAC && stk__stream_is_ogg(s)) /* pages have checksums, so the packet is not damaged */
+		return 0;
 	if (s->stream->codecpar->codec_id == AV_CODEC_ID_MP3 && size >= 4 && p->data[0] == 0xff && (p->data[1] & 0xe6) == 0xe2)
 		return (p->data[1] & 0x18) == 0x18 ? MP3_BLOCK : MP3_BLOCK / 2;
 	if (p->pts < s->start || p->pts > INT64_MAX / 2 || p->duration < 0 || p->duration > INT64_MAX / 2)

@@ -71,6 +71,9 @@ double stk__stream_seconds_at(const struct stk_sound_stream *s, int64_t time);
  * milliseconds, and containers round times. */
 int64_t stk__stream_inaccuracy(const struct stk_sound_stream *s);
 
+/* Returns whether the container is Ogg, whose pages have checksums, and in which streams may follow each other ("chaining"). */
+bool stk__stream_is_ogg(const struct stk_sound_stream *s);
+
 /* Reads packets until one in s->packets is ready to be sent to the decoder. STK_END: there are no more packets. STK_CORRUPT: packets
  * are missing in an Ogg file, and the stream is not lenient. */
 STK_MUST_USE enum stk_status stk__stream_read_packets(struct stk_sound_stream *s, struct stk_error *err);

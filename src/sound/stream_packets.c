@@ -26,7 +26,7 @@ int64_t stk__stream_inaccuracy(const struct stk_sound_stream *s)
 	return least > ticks ? least : ticks;
 }
 
-static bool is_ogg(const struct stk_sound_stream *s)
+bool stk__stream_is_ogg(const struct stk_sound_stream *s)
 {
 	return strcmp(stk__container_format(s->container)->iformat->name, "ogg") == 0;
 }
@@ -155,7 +155,7 @@ enum stk_status stk__stream_read_packets(struct stk_sound_stream *s, struct stk_
 {
 	enum { MOST = 1024 }; /* more packets than an Ogg page can hold */
 	struct stk_stream_packets *p = &s->packets;
-	const bool ogg = is_ogg(s);
+	const bool ogg = stk__stream_is_ogg(s);
 	while (p->ready == 0) {
 		if (p->next > 0) { /* at most one packet is left, which is the first one of a page */
 			const struct stk_stream_packet sent = p->queue[0];
