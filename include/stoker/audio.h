@@ -50,8 +50,8 @@ struct stk_audio;
 
 /* Opens a file and reads its header. Of WAV and FLAC files, also of those in a store, only the header and the requested windows are read, so that the memory in
  * use does not depend on the file's size. Objects in other formats, and objects whose size the store does not report, are fetched as a whole. A file in another
- * format that does not state exactly how many frames it has is decoded here, in order to count them. Its samples are kept for stk_audio_read if they take at
- * most 128 MiB. STK_NOT_FOUND, STK_IO: the file cannot be read. STK_CORRUPT: the file is damaged, cut off, or not a sound. STK_UNSUPPORTED: Stoker does not
+ * format is read here, in order to count its frames; other codings than FLAC are decoded for that, and FLAC if the container is not Ogg or MP4. The decoded
+ * samples are kept for stk_audio_read if they take at most 128 MiB. STK_NOT_FOUND, STK_IO: the file cannot be read. STK_CORRUPT: the file is damaged, cut off, or not a sound. STK_UNSUPPORTED: Stoker does not
  * decode this kind of sound; the message says how to convert it. STK_INVALID: the request is invalid. STK_CANCELLED: `interrupted` returned true. STK_LIMIT,
  * STK_NO_MEMORY. *out is NULL after an error. */
 STK_API STK_MUST_USE enum stk_status stk_audio_open(

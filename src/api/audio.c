@@ -41,9 +41,9 @@ struct stk_audio {
 	struct stk_sound_stream *stream;
 	struct stk_cancel_poll poll;
 	struct stk_cancel cancel;
-	uint8_t *decoded; /* all samples of a file that does not state their number, up to MOST_KEPT bytes */
+	uint8_t *decoded; /* all samples of a file that had to be decoded to count them, up to MOST_KEPT bytes */
 	size_t decoded_capacity;
-	bool is_long; /* true if the file does not state the number of samples, and they take, or were estimated to take, more than MOST_KEPT bytes */
+	bool is_long; /* true if the samples had to be decoded to count them, and take, or were estimated to take, more than MOST_KEPT bytes */
 };
 
 /* ---- bytes ---- */
@@ -178,14 +178,15 @@ static enum stk_status keep_samples(void *user, const uint8_t *samples, int64_t 
 	return STK_OK;
 }
 
-/* Opens the file as a stream; first fetches all of it if it is an object of a store. If the file does not state how many frames it has, decodes all of them to
- * count them. If all samples take at most MOST_KEPT bytes, they stay in a->decoded, and the stream is closed. */
+/* Opens the file as a stream; first fetches all of it if it is an object of a store. Counts the frames. If they can be counted only by decoding them, and all
+ * samples take at most MOST_KEPT bytes, they stay in a->decoded, and the stream is closed. */
 static enum stk_status open_stream(struct stk_audio *a, bool lenient, struct stk_error *err)
 {
 	enum stk_status s = a->source ? fetch_whole(a, err) : STK_OK;
 	if (s || (s = stk__sound_library_create(&a->library, err)))
 		return s;
-	if ((s = stk__stream_open(a->library, &a->bytes, lenient, &a->stream, &a->info, err)) || a->info.frames >= 0)
+	if ((s = stk__stream_open(a->library, &a->bytes, lenient, &a->stream, &a->info, err)) ||
+		(s = stk__stream_count(a->stream, &a->cancel, &a->info.frames, err)) || a->info.frames >= 0)
 		return s;
 	a->is_long = a->info.expected > 0 && (uint64_t)a->info.expected * a->info.frame_bytes > MOST_KEPT;
 	a->info.frames = 0;

@@ -164,7 +164,8 @@ static int64_t count_samples(const struct stk_sound_stream *s, const AVPacket *p
 	const size_t size = (size_t)p->size;
 	if (s->stream->codecpar->codec_id == AV_CODEC_ID_FLAC && stk__flac_block_read(p->data, size, s->info.rate, s->info.bits, &block))
 		return block.frames;
-	if (s->stream->codecpar->codec_id == AV_CODEC_ID_FLAC && stk__stream_is_ogg(s)) /* pages have checksums, so the packet is not damaged */
+	if (s->stream->codecpar->codec_id == AV_CODEC_ID_FLAC &&
+		stk__stream_is_ogg(s)) /* pages have checksums, so the packet is not damaged */
 		return 0;
 	if (s->stream->codecpar->codec_id == AV_CODEC_ID_MP3 && size >= 4 && p->data[0] == 0xff && (p->data[1] & 0xe6) == 0xe2)
 		return (p->data[1] & 0x18) == 0x18 ? MP3_BLOCK : MP3_BLOCK / 2;
@@ -194,7 +195,8 @@ static enum stk_status note_damage(const struct stk_sound_stream *s, int64_t fir
 {
 	const enum AVCodecID id = s->stream->codecpar->codec_id;
 	const bool pcm = id >= AV_CODEC_ID_PCM_S16LE && id < AV_CODEC_ID_ADPCM_IMA_QT;
-	if (s->lenient || (s->jumped && preroll(s) > 0 && s->at + MP3_BLOCK <= first) || (pcm && s->stream->nb_frames > 0 && s->at >= s->stream->nb_frames))
+	if (s->lenient || (s->jumped && preroll(s) > 0 && s->at + MP3_BLOCK <= first) ||
+		(pcm && s->stream->nb_frames > 0 && s->at >= s->stream->nb_frames))
 		return STK_OK;
 	return stk__fail(err, STK_CORRUPT, "the sound is damaged at %.3f s. strict=False decodes the rest", seconds(s));
 }
@@ -399,15 +401,14 @@ void stk__stream_close(struct stk_sound_stream *s)
 	stk__free(s);
 }
 
-/* Returns the number of frames that FLAC's STREAMINFO states; -1 if it states none, or if the sound is not FLAC. */
+/* Returns the number of frames that FLAC's STREAMINFO states, without gaps; 0 if it states none, or if the sound is not FLAC. */
 static int64_t flac_frames(const AVCodecParameters *p)
 {
 	enum { STREAMINFO = 34 };
 	const uint8_t *d = p->extradata;
 	if (p->codec_id != AV_CODEC_ID_FLAC || !d || p->extradata_size < STREAMINFO)
-		return -1;
-	const int64_t n = (int64_t)(d[13] & 15) << 32 | (int64_t)d[14] << 24 | d[15] << 16 | d[16] << 8 | d[17];
-	return n ? n : -1;
+		return 0;
+	return (int64_t)(d[13] & 15) << 32 | (int64_t)d[14] << 24 | d[15] << 16 | d[16] << 8 | d[17];
 }
 
 /* Returns Stoker's name for the container that FFmpeg calls `name`, or "media" if Stoker has no name for it. The result is a constant, so it stays valid
@@ -477,7 +478,7 @@ out:
 	return status;
 }
 
-/* If the Xing or Info tag in the first frame of an MP3 file states more bytes than the file has, sets s->tag_frames to the number of frames of samples that it
+/* If the Xing or Info tag in the first frame of an MP3 file states more bytes than the file has, sets s->promised to the number of frames of samples that it
  * promises, with the encoder's delay and padding. */
 static enum stk_status find_mp3_cut(struct stk_sound_stream *s, struct stk_error *err)
 {
@@ -501,7 +502,7 @@ static enum stk_status find_mp3_cut(struct stk_sound_stream *s, struct stk_error
 		(tag[7] & (FRAMES | BYTES)) != (FRAMES | BYTES))
 		return STK_OK;
 	if (at + (int64_t)stk__get32(tag + 12, false) > s->in.size)
-		s->tag_frames = (int64_t)stk__get32(tag + 8, false) * (mpeg1 ? MP3_BLOCK : MP3_BLOCK / 2);
+		s->promised = (int64_t)stk__get32(tag + 8, false) * (mpeg1 ? MP3_BLOCK : MP3_BLOCK / 2);
 	return STK_OK;
 }
 
@@ -512,7 +513,8 @@ static enum stk_status describe(struct stk_sound_stream *s, struct stk_error *er
 	s->info.coding = coding_of(p->codec_id);
 	s->info.bits = p->bits_per_raw_sample > 0 ? p->bits_per_raw_sample : 8 * (int32_t)stk__pcm_bytes(s->info.pcm);
 	s->info.frame_bytes = (uint32_t)s->info.channels * stk__pcm_bytes(s->info.pcm);
-	s->info.frames = flac_frames(p);
+	s->info.frames = -1;
+	s->promised = flac_frames(p);
 	const double expected = (double)s->stream->duration * s->stream->time_base.num / s->stream->time_base.den * s->info.rate;
 	s->info.expected = s->stream->duration > 0 && expected < 0x1p50 ? (int64_t)expected : -1;
 	if (s->origin != AV_NOPTS_VALUE)
@@ -549,11 +551,16 @@ enum stk_status stk__stream_open(struct stk_sound_library *l, const struct stk_s
 	return STK_OK;
 }
 
-static enum stk_status refuse_short(const struct stk_sound_stream *s, int64_t declared, struct stk_error *err)
+/* Fails if the file ends, after frame s->at, before the end that its header promises. */
+static enum stk_status check_length(const struct stk_sound_stream *s, struct stk_error *err)
 {
+	/* Upper bound of the encoder's delay and padding, which `promised` includes and `at` does not. */
+	const int64_t slack = s->stream->codecpar->codec_id == AV_CODEC_ID_MP3 ? 4096 : 0;
+	if (s->lenient || s->promised <= s->at + slack)
+		return STK_OK;
 	return stk__fail(err, STK_CORRUPT,
 		"a truncated file (%s): it ends after %.3f s; its header promises %.3f s. strict=False decodes what is there",
-		s->info.coding, seconds(s), (double)declared / s->info.rate);
+		s->info.coding, seconds(s), (double)s->promised / s->info.rate);
 }
 
 enum stk_status stk__stream_decode(struct stk_sound_stream *s, int64_t first, int64_t count, stk_stream_sink sink, void *user,
@@ -593,16 +600,24 @@ enum stk_status stk__stream_decode(struct stk_sound_stream *s, int64_t first, in
 		close_file(s);
 	if (status != STK_END)
 		return status;
-	const int64_t slack = 4096; /* upper bound of the encoder's delay and padding, which `tag_frames` includes and `at` does not */
 	if (s->lenient)
 		return STK_OK;
 	if (stk__container_is_cut(s->container))
 		return stk__fail(err, STK_CORRUPT,
 			"a truncated file (%s): it ends after %.3f s, before the end that its structure promises. strict=False decodes what is there",
 			s->info.coding, seconds(s));
-	if (s->jumped)
+	return s->jumped ? STK_OK : check_length(s, err);
+}
+
+enum stk_status stk__stream_count(struct stk_sound_stream *s, const struct stk_cancel *cancel, int64_t *frames, struct stk_error *err)
+{
+	*frames = -1;
+	if (preroll(s) != 0)
 		return STK_OK;
-	if (s->info.frames > s->at)
-		return refuse_short(s, s->info.frames, err);
-	return s->tag_frames > s->at + slack ? refuse_short(s, s->tag_frames, err) : STK_OK;
+	/* No packet has to be decoded before a window, so all packets are skipped for a window after the end. */
+	enum stk_status status = stk__stream_decode(s, INT64_MAX / 2, -1, NULL, NULL, cancel, err);
+	if (status || (status = check_length(s, err)))
+		return status;
+	*frames = s->at;
+	return STK_OK;
 }

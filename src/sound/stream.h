@@ -20,9 +20,9 @@ void stk__sound_library_destroy(struct stk_sound_library *l); /* accepts NULL */
 /* An open sound. One thread at a time may use it. */
 struct stk_sound_stream;
 
-/* Opens the file, chooses its first audio stream and decodes its first frame. info->frames is -1 if the file does not say exactly how many there are.
- * `bytes` must outlive the stream. `lenient` applies to all later calls of stk__stream_decode. STK_CORRUPT: damaged. STK_UNSUPPORTED: not a sound, or FFmpeg
- * has no decoder for it. STK_LIMIT: more than STK_SOUND_MAX_CHANNELS channels. STK_NO_MEMORY. */
+/* Opens the file, chooses its first audio stream and decodes its first frame. info->frames is -1: a number in a header leaves out gaps, and may be
+ * wrong. `bytes` must outlive the stream. `lenient` applies to all later calls. STK_CORRUPT: damaged. STK_UNSUPPORTED: not a sound, or FFmpeg has no decoder
+ * for it. STK_LIMIT: more than STK_SOUND_MAX_CHANNELS channels. STK_NO_MEMORY. */
 STK_MUST_USE enum stk_status stk__stream_open(struct stk_sound_library *l, const struct stk_sound_bytes *bytes, bool lenient,
 	struct stk_sound_stream **out, struct stk_sound_info *info, struct stk_error *err);
 void stk__stream_close(struct stk_sound_stream *s); /* accepts NULL */
@@ -37,5 +37,10 @@ typedef enum stk_status (*stk_stream_sink)(void *user, const uint8_t *samples, i
  * failure of `sink`. */
 STK_MUST_USE enum stk_status stk__stream_decode(struct stk_sound_stream *s, int64_t first, int64_t count, stk_stream_sink sink, void *user,
 	const struct stk_cancel *cancel, struct stk_error *err);
+
+/* Sets *frames to the number of frames in the file, if they can be counted without decoding: of FLAC in Ogg and MP4. Otherwise sets it to -1. Reads the whole
+ * file. Fails like a window of stk__stream_decode that reaches the end. */
+STK_MUST_USE enum stk_status stk__stream_count(
+	struct stk_sound_stream *s, const struct stk_cancel *cancel, int64_t *frames, struct stk_error *err);
 
 #endif

@@ -39,8 +39,9 @@ struct stk_sound_stream {
 	struct stk_sound_info info;
 	bool lenient;
 	int64_t limit; /* frames from this number on are padding that FFmpeg does not remove; INT64_MAX: no such frame is known */
-	/* For a truncated MP3 file, the number of frames of samples that its Xing or Info tag promises, with the encoder's padding; otherwise 0. */
-	int64_t tag_frames;
+	/* The number of frames of samples that the header promises, which strict decoding checks: of FLAC, and of a truncated MP3 file with the encoder's delay
+	 * and padding; otherwise 0. The file may have more frames, since gaps and streams that follow the first one are not in it. */
+	int64_t promised;
 	/* Times in units of the stream's time base. */
 	int64_t start;  /* of the first packet; 0 if it has none; AV_NOPTS_VALUE before it has been read */
 	int64_t origin; /* of the first frame of samples; AV_NOPTS_VALUE if frames have no times */

@@ -40,3 +40,9 @@ enum stk_status stk__stream_decode(struct stk_sound_stream *s, int64_t first, in
 	(void)s, (void)first, (void)count, (void)sink, (void)user, (void)cancel;
 	return stk__fail(err, STK_STATE, "no sound is open");
 }
+
+enum stk_status stk__stream_count(struct stk_sound_stream *s, const struct stk_cancel *cancel, int64_t *frames, struct stk_error *err)
+{
+	(void)s, (void)cancel, (void)frames;
+	return stk__fail(err, STK_STATE, "no sound is open");
+}

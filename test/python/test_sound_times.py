@@ -204,8 +204,7 @@ def test_a_gap_in_a_drifting_file_is_as_long_as_its_times_say(folder, name):
     late = "{0}*1.01+gte({0}*TB\\,4)*0.5/TB"
     ffmpeg("-i", intact, "-c", "copy", "-strict", "-2", "-bsf:a", f"setts=pts={late.format('PTS')}:dts={late.format('DTS')}", path)
     whole, got = samples_of(intact), stoker.audioread(path)[0]
-    longer = 0 if name == "flac.mp4" else RATE // 2  # the header of FLAC states the length
-    assert abs(len(got) - len(whole) - longer) <= RATE // 100
+    assert abs(len(got) - len(whole) - RATE // 2) <= RATE // 100
     silent = np.flatnonzero(~got.any(axis=1)[RATE : 6 * RATE])
     assert abs(len(silent) - RATE // 2) <= RATE // 20
     for start in (0.5, 3.7, 4.1, 4.3, 6.5):
@@ -213,10 +212,67 @@ def test_a_gap_in_a_drifting_file_is_as_long_as_its_times_say(folder, name):
         assert np.array_equal(part, got[round(start * RATE) : round((start + 0.6) * RATE)])
 
 
+def with_stated(data: bytes, frames: int) -> bytes:
+    """Returns a FLAC in Matroska, MP4 or Ogg whose STREAMINFO states another number of frames."""
+    at = data.find(b"dfLa") + 12 if b"dfLa" in data else data.index(b"fLaC") + 8
+    number = (int.from_bytes(data[at + 10 : at + 18], "big") >> 36 << 36) | frames
+    changed = data[: at + 10] + number.to_bytes(8, "big") + data[at + 18 :]
+    return checksummed(changed) if data[:4] == b"OggS" else changed
+
+
 def copied(folder, name):
     """Returns a file with the packets of a FLAC file, whose STREAMINFO states its number of frames."""
     ffmpeg("-i", made(folder, "whole.flac", "flac"), "-c", "copy", "-strict", "-2", folder / name)
     return (folder / name).read_bytes()
+
+
+@pytest.mark.parametrize("name", ["flac.mkv", "flac.mp4"])
+def test_a_gap_is_not_in_the_length_that_flac_states(folder, name):
+    path = folder / f"stated-{name}"
+    ffmpeg("-i", made(folder, name, "flac"), "-c", "copy", "-strict", "-2", "-bsf:a", "noise=amount=0:drop='between(pts*tb,3,4)'", path)
+    sound = samples_of(path)  # ffmpeg closes the gap
+    data = with_stated(path.read_bytes(), len(sound))
+    whole = samples_of(folder / name)
+    for strict in (True, False):
+        got = stoker.audiodecode(data, strict=strict)[0]
+        assert abs(len(got) - len(whole)) <= RATE // 1000
+        begin, gap = np.flatnonzero(got[: len(sound)] != sound)[0], len(got) - len(sound)
+        assert abs(begin - 3 * RATE) < RATE // 5
+        assert not got[begin : begin + gap].any()
+        assert np.array_equal(np.delete(got, slice(begin, begin + gap), axis=0), sound)
+        end = len(got) / RATE
+        assert np.array_equal(window(data, end - 1, end, strict), got[round((end - 1) * RATE) :])
+        pipe = Pipeline(1, num_threads=1, device_id=None, strict=strict)
+        with pipe:
+            source = fn.external_source(source=[[np.frombuffer(data, np.uint8)]], cycle=True)
+            pipe.set_outputs(fn.decoders.audio(source, duration=1.0, position=1.0)[0])
+        assert np.array_equal(pipe.run()[0].at(0), got[-RATE:])
+    # More frames are promised than there are, with the gap.
+    with pytest.raises(CorruptError, match=r"a truncated file \(flac\): it ends after [0-9.]+ s; its header promises 9\.000 s"):
+        stoker.audiodecode(with_stated(data, 9 * RATE))
+
+
+@pytest.mark.parametrize("serial", [b"next", None])
+def test_the_length_that_flac_states_is_of_one_chained_stream(folder, serial):
+    data = copied(folder, "stated.oga")
+    second = bytearray(data)
+    for at, _ in pages(data):
+        second[at + 14 : at + 18] = serial or second[at + 14 : at + 18]
+    whole, both = samples_of(folder / "whole.flac"), data + checksummed(bytes(second))
+    assert np.array_equal(stoker.audiodecode(both)[0], np.concatenate([whole, whole]))
+    for start in (SECONDS - 0.3, SECONDS + 2.5):  # decoding begins close to the window
+        part = np.concatenate([whole, whole])[round(start * RATE) : round((start + 0.6) * RATE)]
+        assert np.array_equal(window(both, start, start + 0.6), part)
+
+
+@pytest.mark.parametrize("name", ["stated.oga", "stated.mkv", "stated.mp4"])
+def test_flac_that_states_more_than_it_has(folder, name):
+    data, whole = copied(folder, name), samples_of(folder / "whole.flac")
+    wrong = with_stated(data, 2**36 - 1)  # more than any memory holds
+    with pytest.raises(CorruptError, match=r"it ends after 8\.000 s; its header promises 1431655\.[0-9]+ s"):
+        stoker.audiodecode(wrong)
+    assert np.array_equal(stoker.audiodecode(wrong, strict=False)[0], whole)
+    assert np.array_equal(window(wrong, 0, 1), whole[:RATE])
 
 
 @pytest.mark.parametrize("name", ["stated.oga", "stated.mp4"])
@@ -258,7 +314,7 @@ def test_a_truncated_file_is_refused(folder, name):
         with pytest.raises(CorruptError, match=r"a truncated file \([a-z]+\): it ends after [0-9.]+ s.*strict=False|damaged at"):
             stoker.audiodecode(data[:cut])
         part = stoker.audiodecode(data[:cut], strict=False)[0]
-        assert 0.3 * len(whole) < len(part) < len(whole) or name in ("flac.mkv", "a.oga")  # the header of FLAC states the length
+        assert 0.3 * len(whole) < len(part) < len(whole)
         assert np.array_equal(part[:RATE], whole[:RATE])
         origin = stoker.AudioDecoder(data).metadata.begin_stream_seconds
         assert np.array_equal(window(data[:cut], origin, origin + 1), whole[:RATE])  # its decoding does not reach the end

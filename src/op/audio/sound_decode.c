@@ -195,6 +195,8 @@ static enum stk_status decode_stream(const struct stk_call *call, struct stk_sou
 	const struct stk_cancel *cancel = call->tools->cancel;
 	enum stk_status s;
 	state->resampled = want->rate > 0 && want->rate != (float)state->info.rate;
+	if (want->position >= 0 && (s = stk__stream_count(stream, cancel, &state->info.frames, err)))
+		return s;
 	if (want->position >= 0 && state->info.frames < 0) { /* where the window begins depends on the file's length */
 		const size_t size = frame_size(want, state);
 		const int64_t expected = state->info.expected;
