@@ -27,6 +27,7 @@ struct stk_video_decoder {
 	AVPacket *packet;
 	uint8_t *bytes; /* memory for the bytes of a packet */
 	size_t capacity;
+	bool dirty; /* the context has found damage. That of H.264 keeps parts of it even if it is flushed, so it is not used again. */
 	/* The state of the context, so that the next call can continue without beginning at a key packet. */
 	const struct stk_video_index *index; /* NULL: the next call cannot continue */
 	int32_t first, next;                 /* packet at which decoding began, and packet to send next */
@@ -226,13 +227,14 @@ static enum stk_status open_context(struct stk_video_decoder *d, const struct st
 	}
 	const int code = d->f.avcodec_open2(d->context, codec, NULL);
 	d->serial = x->serial;
+	d->dirty = false;
 	return code < 0 ? stk__ffmpeg_fail(&d->f, code, "the decoder does not start", err) : STK_OK;
 }
 
 /* Prepares the context for decoding from a key packet on. */
 static enum stk_status begin_at(struct stk_video_decoder *d, const struct stk_video_index *x, int32_t packet, struct stk_error *err)
 {
-	if (!d->context || d->serial != x->serial) {
+	if (!d->context || d->serial != x->serial || d->dirty) {
 		enum stk_status s = open_context(d, x, err);
 		if (s) {
 			d->f.avcodec_free_context(&d->context);
@@ -549,6 +551,7 @@ static enum stk_status decode_from(struct decoding *n, int32_t first, int32_t la
 		s = drain(n);
 	if (!s && !on)
 		keep_damage(n, first);
+	d->dirty |= n->damaged >= 0;
 	/* After damage, the next call begins at a key packet: it would not know that its frames may depend on the damaged packet. */
 	if (s || !n->ahead || n->misled || n->intra || (n->damaged >= 0 && !d->limits.lenient))
 		d->index = NULL;

@@ -915,6 +915,40 @@ def test_whether_a_frame_is_damaged_does_not_depend_on_earlier_calls(clips, name
             assert is_whole(decoder, i) == want[i], (step, i)
 
 
+def overwritten(path, draws):
+    """Yields copies of an MP4 file, in each of which a part of one packet is overwritten."""
+    words = ["ffprobe", "-v", "error", "-select_streams", "v:0", "-show_entries", "packet=pos,size", "-of", "csv=p=0", str(path)]
+    lines = subprocess.run(words, capture_output=True, check=True, text=True, timeout=60).stdout.split()
+    packets = [tuple(map(int, line.split(",")[:2])) for line in lines]
+    for seed in range(draws):
+        draw, data = random.Random(seed), bytearray(path.read_bytes())
+        size, position = draw.choice(packets)
+        begin = draw.randrange(12, max(13, size - 2))
+        for at in range(begin, min(size, begin + 100)):
+            data[position + at] = draw.randrange(4, 256)
+        yield bytes(data)
+
+
+def frame_of(decoder, i):
+    """Returns frame i, or None if it is refused."""
+    try:
+        return decoder[i]
+    except stoker.StokerError:
+        return None
+
+
+def test_frames_after_damage_do_not_depend_on_earlier_calls(tmp_path):
+    """The decoder of H.264 keeps coefficients of a damaged block, and adds them to a block of the next picture, even if it has been flushed in between."""
+    path = tmp_path / "vlc.mp4"
+    videos.ffmpeg("-f lavfi -i", videos.SOURCE.format(1), "-c:v libx264 -preset fast -bf 2 -g 12 -coder vlc", path)
+    for seed, data in enumerate(overwritten(path, 16)):
+        want = [frame_of(opened(data), i) for i in range(25)]
+        decoder = opened(data)
+        for i in random.Random(seed).sample(range(25), 25):
+            frame = frame_of(decoder, i)
+            assert (frame is None) == (want[i] is None) and np.array_equal(frame, want[i]), (seed, i)
+
+
 def test_damage_is_found_once_for_all_frames_that_depend_on_it(tmp_path):
     """The file is one group of 100 frames. Without a memory of the damage, each frame after it would be decoded from the key frame, twice."""
     path = tmp_path / "one.mp4"
