@@ -28,6 +28,10 @@ struct stk_video_decoder {
 	uint8_t *bytes; /* memory for the bytes of a packet */
 	size_t capacity;
 	bool dirty; /* the context has found damage. That of H.264 keeps parts of it even if it is flushed, so it is not used again. */
+	/* The picture that libavcodec's decoder of H.264 made of the last packet, or NULL. It belongs to that decoder, which keeps its pictures as long as the
+	 * context. Only read before the next packet is sent. */
+	const AVFrame *picture;
+	bool whole; /* decoding began where all later pictures are whole, so that errors in `picture` are damage */
 	/* The state of the context, so that the next call can continue without beginning at a key packet. */
 	const struct stk_video_index *index; /* NULL: the next call cannot continue */
 	int32_t first, next;                 /* packet at which decoding began, and packet to send next */
@@ -142,10 +146,13 @@ static bool keeps_colours(const AVCodecParameters *p)
 /* Called for each frame when libavcodec begins to decode it. */
 static int note_colours(AVCodecContext *context, AVFrame *frame, int flags)
 {
-	const struct stk_video_decoder *d = context->opaque;
+	struct stk_video_decoder *d = context->opaque;
 	const bool range = context->color_range != AVCOL_RANGE_UNSPECIFIED, matrix = (int)context->color_primaries != UNSTATED;
 	frame->opaque = (void *)(intptr_t)((range ? HAS_RANGE : 0) | (context->color_range == AVCOL_RANGE_JPEG ? IS_FULL : 0) |
 					   (matrix ? HAS_MATRIX | (int)context->colorspace << MATRIX_SHIFT : 0));
+	/* Up to this version, the frame is known to be the decoder's own, which exists as long as the decoder. */
+	if (LIBAVCODEC_VERSION_MAJOR <= 62 && context->codec_id == AV_CODEC_ID_H264)
+		d->picture = frame;
 	return d->get_buffer(context, frame, flags);
 }
 
@@ -245,6 +252,7 @@ static enum stk_status begin_at(struct stk_video_decoder *d, const struct stk_vi
 	d->index = x;
 	d->first = d->next = packet;
 	d->latest = -1;
+	d->whole = false;
 	d->counters.segments++;
 	return STK_OK;
 }
@@ -373,14 +381,15 @@ static int32_t first_after(const struct decoding *n, int32_t packet)
 	return n->frames[k];
 }
 
-/* Sets n->misled and n->intra by the packet at which decoding begins. */
+/* Sets n->misled, n->intra and d->whole by the packet at which decoding begins. */
 static void note_start(struct decoding *n, int32_t packet, int64_t frame)
 {
-	const struct stk_video_decoder *d = n->d;
+	struct stk_video_decoder *d = n->d;
 	if (n->anywhere || n->intra || (has_units(n->x->parameters) && !d->reads_units))
 		return;
 	const enum stk_start start = stk__packet_start(n->x, &d->units, d->bytes, (size_t)n->x->packets.v[packet].size);
 	n->intra = start == STK_START_PICTURE && n->count == 1 && n->frames[0] == frame;
+	d->whole = start == STK_START_HERE;
 	n->misled = !n->intra && (start == STK_START_NONE || start == STK_START_PICTURE);
 }
 
@@ -389,6 +398,7 @@ static enum stk_status send_packet(struct decoding *n, int32_t packet, int64_t f
 	struct stk_video_decoder *d = n->d;
 	const struct stk_packet *p = &n->x->packets.v[packet];
 	const size_t capacity = (size_t)p->size + AV_INPUT_BUFFER_PADDING_SIZE;
+	d->picture = NULL;
 	if (is_cut_off(n, packet))
 		return refuse_frame(
 			n, first_after(n, packet), STK_CORRUPT, "its bytes lie beyond the end of the file, which is cut short or damaged");
@@ -453,6 +463,19 @@ static int64_t frame_of(const struct stk_video_index *x, int32_t packet)
 	return low < x->table.frames && x->packet_of[low] == packet ? low : -1;
 }
 
+/* Notes damage that libavcodec has found in a packet of H.264. libavcodec returns the picture, which states the damage, only when it is presented. By then it
+ * has returned pictures that refer to it but are presented before it. */
+static void note_damage(struct decoding *n, int32_t packet)
+{
+	struct stk_video_decoder *d = n->d;
+	const bool found = d->picture && d->picture->decode_error_flags & ~FF_DECODE_ERROR_MISSING_REFERENCE;
+	d->dirty |= found;
+	if (found && n->damaged < 0 && d->whole) {
+		n->damaged = packet;
+		n->code = AVERROR_INVALIDDATA;
+	}
+}
+
 /* Sends the packets up to `last`, and receives the decoded frames. Skips packets that follow packet d->first, at which decoding began, but are presented
  * before it, since their pictures refer to earlier frames. */
 static enum stk_status send_up_to(struct decoding *n, int32_t last)
@@ -476,6 +499,7 @@ static enum stk_status send_up_to(struct decoding *n, int32_t last)
 		if ((s = send_packet(n, packet, frame, stk__index_of_number(n->frames, n->count, frame) >= 0 || n->ahead || n->further)) ||
 			(s = take_frames(n)))
 			return s;
+		note_damage(n, packet);
 	}
 	return STK_OK;
 }

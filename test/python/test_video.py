@@ -949,6 +949,26 @@ def test_frames_after_damage_do_not_depend_on_earlier_calls(tmp_path):
             assert (frame is None) == (want[i] is None) and np.array_equal(frame, want[i]), (seed, i)
 
 
+@pytest.mark.parametrize("coder", ["cabac", "vlc"])
+def test_frames_that_depend_on_damage_that_ffmpeg_reports_are_refused(tmp_path, coder):
+    """FFmpeg conceals the damage of a picture, and returns B-frames that refer to the picture before the picture itself."""
+    path, bad = tmp_path / "video.mp4", tmp_path / "bad.mp4"
+    videos.ffmpeg("-f lavfi -i", videos.SOURCE.format(1), "-c:v libx264 -preset fast -bf 2 -g 12 -coder", coder, path)
+    want, reported = videos.frames(path), 0
+    for seed, data in enumerate(overwritten(path, 16)):
+        bad.write_bytes(data)
+        words = ["ffmpeg", "-nostdin", "-v", "error", "-threads", "1", "-i", str(bad), "-f", "null", "-"]
+        said = subprocess.run(words, capture_output=True, check=True, text=True, timeout=60).stderr
+        if "error while decoding MB" not in said:
+            continue
+        reported += 1
+        decoder = opened(data)
+        for i in range(len(want)):
+            for frame in (frame_of(opened(data), i), frame_of(decoder, i)):
+                assert frame is None or np.array_equal(frame, want[i]), (seed, i)
+    assert reported >= 4
+
+
 def test_damage_is_found_once_for_all_frames_that_depend_on_it(tmp_path):
     """The file is one group of 100 frames. Without a memory of the damage, each frame after it would be decoded from the key frame, twice."""
     path = tmp_path / "one.mp4"
