@@ -60,7 +60,7 @@ LAYERS = {
         "test_hub_formats test_hub_streams test_table_columns test_table_features test_table_folders test_table_memory test_table_reads test_table_urls "
         "test_tables_damaged "
         "test_transforms_more test_unknown_arguments test_without_packages "
-        "test_transforms_geometry test_gpu_loader test_loader_parity"
+        "test_transforms_geometry test_gpu_loader test_gpu_robots test_loader_parity"
     ),
     "iterators": (
         "test_gpu_structured test_dali test_iterators test_iterators_restored test_iterators_parity test_use_cases test_structured "

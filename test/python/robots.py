@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -26,10 +27,14 @@ def make(
     images: int = 0,
     seed: int = 3,
     more: dict[str, Any] | None = None,
+    fps: int = FPS,
+    video: Path | None = None,
+    gop: int = 2,
 ) -> dict[str, np.ndarray]:
     """Writes a data set, and returns its columns by name; an image is the bytes of a PNG. lengths: frames of each episode. version: 3 for format 3.0, otherwise
-    2.1. cameras: number of features that are videos, which the ffmpeg program makes; images: number of features that are images in the tables. more: further
-    columns, as arrays of numbers or lists of the bytes of images."""
+    2.1. cameras: number of features that are videos, which the ffmpeg program makes with a key frame every `gop` frames; or a copy of `video`, of 176 x 144
+    pixels, if it is given (3.0 only). images: number of features that are images in the tables. more: further columns, as arrays of numbers or lists of the
+    bytes of images."""
     rng = np.random.default_rng(seed)
     total = sum(lengths)
     episode = np.repeat(np.arange(len(lengths)), lengths)
@@ -40,7 +45,7 @@ def make(
         "next.reward": rng.normal(size=total).astype(np.float32),
         "next.done": frame == np.repeat(lengths, lengths) - 1,
         "grid": rng.integers(0, 9, (total, 2, 3)),
-        "timestamp": (frame / FPS).astype(np.float32),
+        "timestamp": (frame / fps).astype(np.float32),
         "frame_index": frame,
         "episode_index": episode,
         "index": np.arange(total),
@@ -49,14 +54,18 @@ def make(
     data |= {k: v for k, v in (more or {}).items() if not isinstance(v, list)}
     features = {k: {"dtype": str(v.dtype), "shape": list(v.shape[1:]) or [1], "names": None} for k, v in data.items()}
     for c in range(cameras):
-        features[f"observation.images.cam{c}"] = {"dtype": "video", "shape": [3, 32, 48], "names": ["c", "h", "w"]}
+        features[f"observation.images.cam{c}"] = {
+            "dtype": "video",
+            "shape": [3, 144, 176] if video else [3, 32, 48],
+            "names": ["c", "h", "w"],
+        }
     stills = {f"observation.images.still{c}": [_png(rng) for _ in range(total)] for c in range(images)}
     stills |= {k: v for k, v in (more or {}).items() if isinstance(v, list)}
     for name in stills:
         features[name] = {"dtype": "image", "shape": [3, 8, 8], "names": ["c", "h", "w"]}
     info = {
         "codebase_version": f"v{'3.0' if version == 3 else '2.1'}",
-        "fps": FPS,
+        "fps": fps,
         "features": features,
         "total_episodes": len(lengths),
         "total_frames": total,
@@ -71,11 +80,16 @@ def make(
     _write(root / "meta" / "info.json", json.dumps(info))
     ends = np.cumsum(lengths)
     if version == 3:
-        _write_v3(root, data, stills, lengths, ends, cameras)
+        _write_v3(root, data, stills, lengths, ends, cameras, fps)
     else:
         _write_v21(root, data, stills, lengths, ends)
     for c in range(cameras):
-        _write_videos(root, f"observation.images.cam{c}", lengths, version)
+        if video:
+            path = root / "videos" / f"observation.images.cam{c}" / "chunk-000" / "file-000.mp4"
+            path.parent.mkdir(parents=True)
+            shutil.copy(video, path)
+        else:
+            _write_videos(root, f"observation.images.cam{c}", lengths, version, gop)
     return {**data, **stills}
 
 
@@ -110,7 +124,7 @@ def _table(data: dict[str, np.ndarray], stills: dict[str, list[bytes]], rows: sl
     return pa.table(columns | {k: pa.array([{"bytes": b, "path": None} for b in v[rows]], struct) for k, v in stills.items()})
 
 
-def _write_v3(root: Path, data: Any, stills: Any, lengths: Any, ends: Any, cameras: int) -> None:
+def _write_v3(root: Path, data: Any, stills: Any, lengths: Any, ends: Any, cameras: int, fps: int) -> None:
     """Writes the tables and statistics of format 3.0: two episodes in each file of data, and a list of the episodes. All episodes share one video per
     camera."""
     files = [list(range(i, min(i + 2, len(lengths)))) for i in range(0, len(lengths), 2)]
@@ -127,7 +141,7 @@ def _write_v3(root: Path, data: Any, stills: Any, lengths: Any, ends: Any, camer
             for c in range(cameras):
                 key = f"videos/observation.images.cam{c}"
                 row |= {f"{key}/chunk_index": 0, f"{key}/file_index": 0}
-                row |= {f"{key}/from_timestamp": (end - lengths[e]) / FPS, f"{key}/to_timestamp": end / FPS}
+                row |= {f"{key}/from_timestamp": (end - lengths[e]) / fps, f"{key}/to_timestamp": end / fps}
             rows.append(row)
     path = root / "meta" / "episodes" / "chunk-000" / "file-000.parquet"
     path.parent.mkdir(parents=True)
@@ -167,8 +181,9 @@ def _write_v21(root: Path, data: Any, stills: Any, lengths: Any, ends: Any) -> N
     _write(root / "meta" / "tasks.jsonl", "\n".join(json.dumps({"task_index": i, "task": t}) for i, t in enumerate(TASKS)) + "\n")
 
 
-def _write_videos(root: Path, key: str, lengths: Any, version: int) -> None:
-    """Writes a camera's videos. The brightness of a frame is 20 + 8 * its number, modulo 256. Format 3.0 has one video for all episodes, 2.1 one for each."""
+def _write_videos(root: Path, key: str, lengths: Any, version: int, gop: int) -> None:
+    """Writes a camera's videos, with a key frame every `gop` frames. The brightness of a frame is 20 + 8 * its number, modulo 256. Format 3.0 has one video for
+    all episodes, 2.1 one for each."""
     if version == 3:
         videos = [(root / "videos" / key / "chunk-000" / "file-000.mp4", sum(lengths))]
     else:
@@ -176,7 +191,6 @@ def _write_videos(root: Path, key: str, lengths: Any, version: int) -> None:
     for path, count in videos:
         path.parent.mkdir(parents=True, exist_ok=True)
         pixels = np.zeros((count, 32, 48, 3), np.uint8) + (np.arange(count) * 8 + 20).astype(np.uint8)[:, None, None, None]
-        command = (
-            f"ffmpeg -y -nostdin -v error -f rawvideo -pix_fmt rgb24 -s 48x32 -r {FPS} -i - -c:v libx264 -g 2 -qp 5 -pix_fmt yuv420p {path}"
-        )
+        coded = f"-c:v libx264 -g {gop} -sc_threshold 0 -qp 5 -pix_fmt yuv420p"
+        command = f"ffmpeg -y -nostdin -v error -f rawvideo -pix_fmt rgb24 -s 48x32 -r {FPS} -i - {coded} {path}"
         subprocess.run(command.split(), input=pixels.tobytes(), check=True, timeout=60)

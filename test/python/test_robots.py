@@ -8,8 +8,10 @@ import json
 import os
 import pickle
 import re
+import shutil
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -23,6 +25,16 @@ from support import SEED
 
 torch = pytest.importorskip("torch")
 DELTAS = {"observation.state": [-0.2, -0.1, 0.0], "action": [k / FPS for k in range(4)], "next.reward": [0.0, 0.1]}
+
+
+def make_with_videos(folder, *arguments, **more):
+    """Makes a data set with videos, and returns the path of its first one. Skips the test where no videos can be made."""
+    import videos
+
+    if not videos.can_decode() or not shutil.which("ffmpeg"):
+        pytest.skip("there is no ffmpeg, or this build has no video")
+    make(folder, *arguments, **more)
+    return sorted((folder / "videos").rglob("*.mp4"))[0]
 
 
 def expected(data, lengths, i, deltas):
@@ -410,6 +422,98 @@ def test_random_transforms_can_be_repeated(tmp_path):
     assert taken + draws(other) == wanted
 
 
+@pytest.mark.parametrize("version", [3, 2])
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_threads_do_not_change_frames(tmp_path, version, shuffle):
+    """Batches are the same with any number of threads, which share the frames of each batch among them."""
+    make_with_videos(tmp_path, (7, 12, 30), version, cameras=2, images=1)
+    deltas = {"observation.images.cam0": [-0.2, 0.0, 0.1], "observation.images.still0": [0.0, 0.1]}
+
+    def batches(threads, **more):
+        return list(Loader.from_lerobot(tmp_path, 8, delta_timestamps=deltas, shuffle=shuffle, seed=3, num_threads=threads, **more))
+
+    wanted = batches(1)
+    assert len(wanted) == 7
+    for got in (batches(2), batches(7), batches(16)):
+        for one, other in zip(got, wanted, strict=True):
+            assert one.keys() == other.keys()
+            assert all(torch.equal(one[k], v) if isinstance(v, torch.Tensor) else one[k] == v for k, v in other.items())
+    turned = batches(5, image_transforms=lambda frames: 1 - frames)
+    assert all(torch.equal(a[k], 1 - b[k]) for a, b in zip(turned, wanted, strict=True) for k in b if "images" in k and "pad" not in k)
+
+
+def test_one_batch_is_decoded_on_several_threads(tmp_path, monkeypatch):
+    """Two threads decode frames of one video for the same batch at the same time."""
+    from stoker._video import VideoDecoder
+
+    make_with_videos(tmp_path, (40,), cameras=1)
+    met, read = threading.Barrier(2, timeout=60), VideoDecoder.get_frames_at
+
+    def read_together(self, numbers):
+        met.wait()
+        return read(self, numbers)
+
+    monkeypatch.setattr(VideoDecoder, "get_frames_at", read_together)
+    (batch,) = Loader.from_lerobot(tmp_path, 40, shuffle=True, seed=1, num_threads=2)
+    monkeypatch.undo()
+    (wanted,) = Loader.from_lerobot(tmp_path, 40, shuffle=True, seed=1, num_threads=1)
+    assert torch.equal(batch["observation.images.cam0"], wanted["observation.images.cam0"])
+
+
+def test_frames_in_order_are_decoded_once(tmp_path):
+    """Frames after one key frame are decoded by one decoder, because each other decoder would begin at the key frame. A thread waits for it."""
+    from stoker.loader.sources._robot_cameras import Rows, Shown, decode, parts_of
+
+    path = make_with_videos(tmp_path, (60,), cameras=1, gop=60)
+    loader = Loader.from_lerobot(tmp_path, 4, num_threads=1)
+    assert [b["index"].tolist() for b in loader] == [[*range(4 * k, 4 * k + 4)] for k in range(15)]
+    videos, got = loader.dataset._videos, []
+    (used,) = videos._open
+    assert used.decoder.counters["packets_decoded"] < 80, "each batch began at the key frame"
+    assert videos.key_seconds(path, "cpu") == pytest.approx(6.0)
+    with videos.decoder(path, "cpu", 0.0, 1.0) as first:
+
+        def take():
+            with videos.decoder(path, "cpu", 1.1, 1.2) as decoder:
+                got.append(decoder)
+
+        thread = threading.Thread(target=take)
+        thread.start()
+        with videos.decoder(path, "cpu", 0.5, 0.6) as other:
+            assert other is not first and not got
+    thread.join(60)
+    assert got == [first]
+    frames = [Shown(path, k / FPS, k, "") for k in range(60)]
+    assert [len(part) for part in parts_of(frames, videos, "cpu", 4)] == [60]
+    videos._key_seconds[path] = 2 / FPS
+    assert [len(part) for part in parts_of(frames[::-1], videos, "cpu", 4)] == [15] * 4
+    assert [[f.row for f in part] for part in parts_of(frames[::10], videos, "cpu", 3)] == [[0, 10], [20, 30], [40, 50]]
+    rows = Rows("frames", (60,), "cpu", loader.dataset._buffers)
+    for part in parts_of(frames, videos, "cpu", 4):
+        decode(part, videos, "cpu", FPS, 1e-4, rows)
+    assert torch.equal(rows.tensor(), torch.cat([b["observation.images.cam0"] for b in Loader.from_lerobot(tmp_path, 4, num_threads=1)]))
+
+
+def test_decoders_of_a_fork_are_opened_again(tmp_path):
+    """A decoder that a thread was using when the process was forked is never given back in the child, which opens its own."""
+    from stoker.loader.sources._robot_cameras import Videos
+
+    path, videos = make_with_videos(tmp_path, (20,), cameras=1), Videos()
+    with videos.decoder(path, "cpu", 0.0, 1.0):
+        child = os.fork()
+        if child == 0:
+            try:
+                with videos.decoder(path, "cpu", 1.0, 1.0) as decoder:
+                    os._exit(0 if len(decoder) == 20 else 2)
+            finally:
+                os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    with videos.decoder(path, "cpu", 0.0, 0.0) as one, videos.decoder(path, "cpu", 1.0, 1.0) as other:
+        assert one is not other and len(videos._open) == 2
+    with videos.decoder(path, "cpu", 1.0, 1.1) as decoder:
+        assert decoder is other and len(videos._open) == 2
+
+
 def test_padded_batches(tmp_path):
     make(tmp_path)
     loaders = [Loader.from_lerobot(tmp_path, 5, shard=(r, 2), last_batch="pad") for r in range(2)]
@@ -561,7 +665,7 @@ def test_a_loader_that_is_closed_between_two_batches(tmp_path):
     loader.close()
     with pytest.raises(StateError, match="it was closed"):
         next(begun)
-    assert loader._threads is None, "an iteration that has ended started threads"
+    assert loader._team is None, "an iteration that has ended started threads"
     assert len(list(loader)) == 9
 
 

@@ -6,6 +6,8 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from stoker import _core, _foreign_state, _numbers, _ranks
@@ -18,6 +20,7 @@ from stoker.loader._one_thread import OneThread
 from stoker.loader._refused import advice, no_attribute, not_copied
 from stoker.loader._saved import MOST_EPOCHS, MOST_SAMPLES, whole_of
 from stoker.loader.sources._fetch import Threads, unfinished
+from stoker.loader.sources._robot_cameras import InTurn
 from stoker.loader.sources._robots import Robots
 from stoker.loader.sources._table_source import permutation
 
@@ -27,17 +30,22 @@ _INSTEAD = advice(
     sampler="the Loader shuffles its samples and divides them among the ranks itself, and loader.set_epoch(epoch) sets the epoch",
 )
 _MOST_THREADS = 256
-_AHEAD = 3  # number of batches that threads make ahead of the loop
+_AHEAD = 3  # number of batches that are made ahead of the loop
 
 
-def _check_device(device: Any) -> None:
-    """Raises NotFoundError if the device is a GPU and torch finds no CUDA, because torch copies the batches to the GPU."""
+def _device_of(device: Any) -> Any:
+    """Returns a torch.device; that of a GPU has the number of the GPU, because each thread has a current GPU of its own. Raises NotFoundError if the device is a
+    GPU and torch finds no CUDA."""
     import torch
 
-    if device is not None and torch.device(device).type == "cuda" and not torch.cuda.is_available():
+    device_ = torch.device("cpu" if device is None else device)
+    if device_.type != "cuda":
+        return device_
+    if not torch.cuda.is_available():
         raise NotFoundError(
             f"Loader.from_lerobot: device={str(device)!r}, and torch finds no CUDA: leave device out; `stoker doctor` says what is missing"
         )
+    return torch.device("cuda", torch.cuda.current_device()) if device_.index is None else device_
 
 
 def _threads_of(given: Any, shard: _ranks.Shard) -> int:
@@ -74,9 +82,8 @@ class RobotLoader:
         self._batch = _options.batch_of(batch_size, global_batch_size, self._shard)
         self._shuffle, self._seed = bool(shuffle), _options.seed_of(seed, self._shard)
         self._last = _options.tail_of(last_batch, drop_last)
-        _check_device(device)
-        self._device, self._count = device, _threads_of(threads, self._shard)
-        self._threads: Threads | None = None
+        self._device, self._count = _device_of(device), _threads_of(threads, self._shard)
+        self._team: _Team | None = None
         # The epoch, and the position after its last batch that was taken. They are one tuple, so that other threads read both at once.
         self._at = (0, 0)
         self._inside = self._resumed = False
@@ -139,18 +146,22 @@ class RobotLoader:
         positions = np.minimum(positions, total - 1) if self._last == "pad" else positions[valid] if valid.any() else np.array([total - 1])
         return positions if order is None or not self._shuffle else order[1][positions], positions, valid
 
-    def _make(self, epoch: int, first: int) -> Any:
+    def _make(self, team: _Team, epoch: int, first: int) -> tuple[dict[str, Any], Any]:
+        """Returns a batch, and the CUDA event after which it is complete; None if it is complete already."""
         import torch
 
-        ids, positions, valid = self._ids(epoch, first)
-        batch = self.dataset.batch(ids, [(self._seed, epoch, int(p)) for p in positions])
-        if self._last == "pad":
-            batch["valid"] = torch.from_numpy(valid)
-        if self._device is not None and str(self._device) != "cpu":
-            from stoker._to_device import to_device
+        from stoker._to_device import to_device
 
+        ids, positions, valid = self._ids(epoch, first)
+        places = [(self._seed, epoch, int(p)) for p in positions]
+        with team.stream():
+            batch = self.dataset.batch(ids, places, team, str(self._device) if self._device.type == "cuda" else "cpu")
+            if self._last == "pad":
+                batch["valid"] = torch.from_numpy(valid)
+            if self._device.type == "cpu":
+                return batch, None
             batch = to_device(batch, self._device)
-        return batch
+            return batch, None if team.on is None else team.on.record_event()
 
     def _has_step(self, first: int) -> bool:
         return first + self._together <= len(self.dataset) if self._last == "drop" else first < len(self.dataset)
@@ -186,21 +197,20 @@ class RobotLoader:
 
     def _check_process(self) -> None:
         """Raises StateError in a forked child of the process that started the threads: they do not run there, so a wait for a batch would never end."""
-        if self._threads is not None and self._threads.pid != os.getpid():
+        if self._team is not None and self._team.pid != os.getpid():
             raise StateError(
-                f"this Loader was made in process {self._threads.pid} and its threads live there: after a fork, make a new one in the child (process "
+                f"this Loader was made in process {self._team.pid} and its threads live there: after a fork, make a new one in the child (process "
                 f"{os.getpid()})"
             )
 
     def _submit(self, generation: int, epoch: int, first: int) -> Any:
-        """Lets a thread make the batch that begins at position `first`, and returns its future. Raises StateError if the iteration is no longer the current
-        one."""
+        """Begins to make the batch that begins at position `first`, and returns its future. Raises StateError if the iteration is no longer the current one."""
         with self._lock:
             self._check_generation(generation)
-            if self._threads is None:
-                self._threads = Threads(self._count)
+            if self._team is None:
+                self._team = _Team(self._count, self._device)
                 close_at_exit(self)
-            return self._threads.submit(self._make, epoch, first)
+            return self._team.begin(self._make, self._team, epoch, first)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the position after the last batch that was taken. Another number of ranks can continue from it."""
@@ -255,9 +265,9 @@ class RobotLoader:
         with self._lock:
             self._generation += 1
             self._resumed, self._again = self._inside, False
-            threads, self._threads = self._threads, None
-        if threads is not None and threads.pid == os.getpid():
-            threads.close()
+            team, self._team = self._team, None
+        if team is not None and team.pid == os.getpid():
+            team.close()
 
     def __enter__(self) -> RobotLoader:
         return self
@@ -276,6 +286,63 @@ class RobotLoader:
     def __repr__(self) -> str:
         order = f"shuffled with seed {self._seed}" if self._shuffle else "in order"
         return f"Loader({self.dataset}; {order}; {len(self)} batches of {self._batch} in an epoch, last_batch={self._last!r}; epoch {self._epoch})"
+
+
+def _ready(batch: dict[str, Any], event: Any) -> Any:
+    """Lets the current stream wait until a batch is complete, and returns the batch. event: as _make() returns it."""
+    if event is not None:
+        import torch
+
+        stream = torch.cuda.current_stream(event.device)
+        stream.wait_event(event)
+        for value in batch.values():
+            if isinstance(value, torch.Tensor):
+                value.record_stream(stream)  # the tensors were allocated on another stream
+    return batch
+
+
+class _Team:
+    """The threads of a Loader. Some make one batch each; these divide the frames of its cameras among the others, which decode. A Loader with one thread does
+    everything on that thread, one batch after the other.
+
+    on: the CUDA stream on which batches are made on a GPU, so that they need not wait for the steps that the loop has queued; None for other devices."""
+
+    def __init__(self, count: int, device: Any) -> None:
+        import torch
+
+        self.pid, self.count = os.getpid(), count
+        self._batches = Threads(_AHEAD if count > 1 else 1)
+        self._decoders = Threads(count) if count > 1 else None
+        self.on = torch.cuda.Stream(device) if device.type == "cuda" else None
+
+    def stream(self) -> AbstractContextManager[Any]:
+        """Returns a context in which torch's work is queued on the stream of the batches."""
+        import torch
+
+        return nullcontext() if self.on is None else torch.cuda.stream(self.on)
+
+    def begin(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Lets a thread of those that make batches call a function, and returns the future of its result."""
+        return self._batches.submit(function, *arguments)
+
+    def __call__(self, functions: Sequence[Callable[[], None]]) -> None:
+        """Calls functions on the threads that decode, and returns when all have ended. Raises the first exception in the order of the functions."""
+        if self._decoders is None:
+            InTurn()(functions)
+            return
+        futures = [self._decoders.submit(self._run, function) for function in functions]
+        unfinished(futures)
+        for future in futures:
+            future.result()
+
+    def _run(self, function: Callable[[], None]) -> None:
+        with self.stream():
+            function()
+
+    def close(self) -> None:
+        self._batches.close()
+        if self._decoders is not None:
+            self._decoders.close()
 
 
 class _Ahead:
@@ -317,7 +384,7 @@ class _Ahead:
         unfinished([future])
         after = (self._epoch, first + loader._together)
         try:
-            batch = call("image_transforms", future.result)
+            batch = _ready(*call("image_transforms", future.result))
         except Exception:
             if generation == loader._generation:
                 loader._at = after

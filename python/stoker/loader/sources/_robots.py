@@ -5,17 +5,16 @@ from __future__ import annotations
 
 import math
 import os
-import threading
-import weakref
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from stoker._same_data import digest_of_text
 from stoker.errors import CorruptError, InvalidArgumentError, MissingFileError, UnsupportedError
 from stoker.loader._random import Place, random_numbers
+from stoker.loader.sources._robot_cameras import Buffers, InTurn, Rows, Shown, Videos, decode, parts_of
 from stoker.loader.sources._robot_meta import (
     STANDARD,
     check_info,
@@ -36,8 +35,7 @@ from stoker.loader.sources._table_files import Listed, TableFile, is_remote, rea
 
 _MOST_FRAMES_AWAY = 2**31  # limit for the distance in frames between a sample and a time of delta_timestamps
 _MOST_DRIFT = 0.02  # the largest difference between fps and the mean rate of a long episode; fps is often 30 for videos of 29.97 Hz
-_MOST_OPEN = 32  # the largest number of videos that are open at once
-_MOST_FREE_BUFFERS = 4  # for each shape, the most unused frame buffers that are kept for reuse
+_IN_TURN = InTurn()
 
 
 class Episode:
@@ -108,13 +106,11 @@ class Robots:
         self._make_caches()
 
     def _make_caches(self) -> None:
-        self._open: OrderedDict[Path, Any] = OrderedDict()
-        self._lock = threading.Lock()
-        self._free_buffers: dict[tuple[int, ...], list[Any]] = {}  # for each shape, arrays of batches that were freed
+        self._videos, self._buffers = Videos(), Buffers()
 
     def __getstate__(self) -> dict[str, Any]:
         """Leaves out the open videos, so that a worker process of a DataLoader gets the data set and opens its own."""
-        return {name: value for name, value in vars(self).items() if name not in ("_open", "_lock", "_free_buffers")}
+        return {name: value for name, value in vars(self).items() if name not in ("_videos", "_buffers")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -397,9 +393,10 @@ class Robots:
         batch = self.batch([i % n])
         return {k: v[0] for k, v in batch.items()}
 
-    def batch(self, ids: Sequence[int], places: Sequence[Place] | None = None) -> dict[str, Any]:
+    def batch(self, ids: Sequence[int], places: Sequence[Place] | None = None, each: Any = _IN_TURN, device: str = "cpu") -> dict[str, Any]:
         """Returns a batch of these samples: a dict from keys to values that are joined as torch's default_collate joins them. places: for each sample, what
-        sample_rng() is seeded from in image_transforms; None: sample_rng() cannot be called there."""
+        sample_rng() is seeded from in image_transforms; None: sample_rng() cannot be called there. each: calls functions that decode, possibly several at once,
+        as InTurn does. device: "cpu", or a GPU for the frames of cameras; other values are on the CPU."""
         import numpy as np
         import torch
 
@@ -415,7 +412,7 @@ class Robots:
                 made[f"{key}_is_pad"] = torch.from_numpy(pads)
             column = self._frames[key]
             if key in self.cameras:
-                made[key] = self._scaled(key, (self._decoded(key, column, p) for p in frames.reshape(-1)), frames.shape, places)
+                made[key] = self._transformed(key, self._images(key, frames, each).to(device), places, each)
             elif isinstance(column, list):
                 made[key] = [column[p] for p in frames] if frames.ndim == 1 else [[column[p] for p in row] for row in frames]
             else:
@@ -426,7 +423,7 @@ class Robots:
                 made[f"{key}_is_pad"] = torch.from_numpy(pads)
             if frames.shape[1:] == (1,):  # LeRobotDataset squeezes the dimension of a single time, but only for videos
                 frames = frames[:, 0]
-            made[key] = self._video_frames(key, frames, episode, places)
+            made[key] = self._transformed(key, self._video_frames(key, frames, episode, each, device), places, each)
         made["task"] = [self.tasks[int(t)] for t in self._frames["task_index"][at]]
         if self.subtasks is not None:
             made["subtask"] = [self.subtasks[int(t)] for t in self._frames["subtask_index"][at]]
@@ -467,103 +464,72 @@ class Robots:
             )
         return image.transpose(2, 0, 1)
 
-    def _video_frames(self, key: str, wanted: Any, episode: Any, places: Sequence[Place] | None) -> Any:
+    def _images(self, key: str, frames: Any, each: Any) -> Any:
+        """Returns the images in these rows of a table's column as float32 from 0 to 1, on the CPU."""
+        rows = Rows(f"{self.root}: frames of {key!r}", frames.shape, "cpu", self._buffers)
+        numbers, column = frames.reshape(-1), self._frames[key]
+
+        def decode_some(first: int) -> None:
+            for k in range(first, len(numbers), each.count):
+                rows.write(k, self._decoded(key, column, numbers[k]))
+
+        each([partial(decode_some, k) for k in range(min(each.count, len(numbers)))])
+        return rows.tensor()
+
+    def _video_frames(self, key: str, wanted: Any, episode: Any, each: Any, device: str) -> Any:
+        """Returns frames of a camera's videos as float32 from 0 to 1, on the CPU or a GPU. wanted: numbers of frames in the data set, for each sample."""
         times = self._frames["timestamp"]
-        rows = zip(wanted.reshape(len(episode), -1), episode, strict=True)
-        found = (self._at_times(key, self.episodes[int(e)], [float(times[p]) for p in row]) for row, e in rows)
-        return self._scaled(key, (frame for frames in found for frame in frames), wanted.shape, places)
+        shown: list[Shown] = []
+        for numbers, e in zip(wanted.reshape(len(episode), -1), episode, strict=True):
+            path, begin = self._video_of(key, self.episodes[int(e)])
+            for p in numbers:
+                t = float(times[p])
+                shown.append(Shown(path, begin + t, len(shown), f"episode {self.episodes[int(e)].number}, {t:.6f} s"))
+        rows = Rows(f"{self.root}: frames of {key!r}", wanted.shape, device, self._buffers)
+        parts = parts_of(shown, self._videos, device, each.count)
+        each([partial(decode, part, self._videos, device, float(self.fps), self.tolerance, rows) for part in parts])
+        return rows.tensor()
 
-    def _scaled(self, key: str, frames: Iterable[Any], shape: tuple[int, ...], places: Sequence[Place] | None) -> Any:
-        """Scales frames of uint8, (C, H, W), to 0..1, and applies the user's transform to the frames of each sample. Frames of float32 are not scaled. shape:
-        the result's extents before C, H and W. places: as for batch().
-
-        NumPy does the arithmetic: torch would start more threads for each thread of the Loader, and would copy each frame once more to stack them."""
-        import numpy as np
-        import torch
-
-        made = rows = None
-        for k, frame in enumerate(frames):
-            if rows is None:
-                made = self._frame_buffer((*shape, *frame.shape))
-                rows = made.reshape(-1, *frame.shape)
-            elif frame.shape != rows.shape[1:]:
-                raise CorruptError(f"{self.root}: frames of {key!r} have different sizes in a batch: {rows.shape[1:]} and {frame.shape}")
-            np.divide(frame, np.float32(255 if frame.dtype == np.uint8 else 1), out=rows[k], dtype=np.float32)
-        stacked = torch.from_numpy(made)
-        return stacked if self._transforms is None else self._transformed(key, stacked, places)
-
-    def _transformed(self, key: str, samples: Any, places: Sequence[Place] | None) -> Any:
+    def _transformed(self, key: str, samples: Any, places: Sequence[Place] | None, each: Any) -> Any:
         """Applies the user's transform to each sample's frames. Each camera of a sample has random numbers of its own. Raises TypeError or ValueError unless
         the transform returns tensors of one shape and type."""
         import torch
 
-        assert self._transforms is not None
-        made: list[Any] = []
+        transform = self._transforms
+        if transform is None:
+            return samples
         camera = list(self.features).index(key)
-        for k, sample in enumerate(samples):
-            given = tuple(sample.shape)  # the transform may change the tensor in place
+        made: list[Any] = [None] * len(samples)
+
+        def transform_one(k: int) -> None:
+            given = tuple(samples[k].shape)  # the transform may change the tensor in place
             with nullcontext() if places is None else random_numbers((*places[k], camera)):
-                result = self._transforms(sample)
-            if not isinstance(result, torch.Tensor):
+                made[k] = transform(samples[k])
+            if not isinstance(made[k], torch.Tensor):
                 raise TypeError(
-                    f"image_transforms returned {'None' if result is None else f'a {type(result).__name__}'} for the frames of {key!r}, of shape {given}: "
+                    f"image_transforms returned {'None' if made[k] is None else f'a {type(made[k]).__name__}'} for the frames of {key!r}, of shape {given}: "
                     "it takes a tensor and returns one"
                 )
-            if made and (result.shape != made[0].shape or result.dtype != made[0].dtype):
+
+        each([partial(transform_one, k) for k in range(len(samples))])
+        for result in made[1:]:
+            if result.shape != made[0].shape or result.dtype != made[0].dtype:
                 raise ValueError(
                     f"image_transforms returned frames of {key!r} of shape {tuple(result.shape)} and type {result.dtype} for one sample of a batch, "
                     "and of shape "
                     f"{tuple(made[0].shape)} and type {made[0].dtype} for another: let it make all of one shape and type"
                 )
-            made.append(result)
         return torch.stack(made)
 
-    def _frame_buffer(self, shape: tuple[int, ...]) -> Any:
-        """Returns an array for the frames of a batch. Reuses the memory of an earlier batch whose tensors were freed, because the operating system needs more
-        time to provide new memory than NumPy needs to fill it."""
-        import numpy as np
-
-        free = self._free_buffers.setdefault(shape, [])
-        try:
-            memory = free.pop()
-        except IndexError:
-            memory = np.empty(shape, np.float32)
-        lent = memory.view()
-        weakref.finalize(lent, _give_back, free, memory).atexit = False  # runs when the last tensor over this view is freed
-        return lent
-
-    def _at_times(self, key: str, episode: Episode, times: list[float]) -> Any:
-        """Returns the frames of an episode's video at these times, in seconds since the episode's start. Raises CorruptError if the nearest frame is more than
-        tolerance_s away."""
+    def _video_of(self, key: str, episode: Episode) -> tuple[Path, float]:
+        """Returns the file of a camera's video of an episode, and the time in seconds at which the episode begins in it."""
         template = self.info.get("video_path") or (
             "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
             if self.version == 3
             else "videos/chunk-{episode_chunk:03d}/{video_key}/episode_{episode_index:06d}.mp4"
         )
-        path = self.root / self._named(template, episode, "videos", key)
         begin = float(episode.columns[f"videos/{key}/from_timestamp"]) if self.version == 3 else 0.0
-        decoder = self._decoder(path)
-        rate = decoder.metadata.average_fps or float(self.fps)
-        found = decoder.get_frames_at([min(round((begin + t) * rate), len(decoder) - 1) for t in times])
-        for t, shown in zip(times, found.pts_seconds.tolist(), strict=True):
-            if abs(begin + t - shown) > self.tolerance:
-                raise CorruptError(
-                    f"{path}: at {begin + t:.6f} s (episode {episode.number}, {t:.6f} s) the nearest frame begins at {shown:.6f} s, which is farther away than "
-                    f"tolerance_s={self.tolerance}: the video and the table do not belong together"
-                )
-        return found.data.numpy()
-
-    def _decoder(self, path: Path) -> Any:
-        from stoker._video import VideoDecoder
-
-        with self._lock:
-            found = self._open.get(path)
-            if found is None:
-                found = self._open[path] = VideoDecoder(path)
-                if len(self._open) > _MOST_OPEN:
-                    self._open.popitem(False)
-            self._open.move_to_end(path)
-            return found
+        return self.root / self._named(template, episode, "videos", key), begin
 
     def __repr__(self) -> str:
         return f"{self.root}: {self.num_episodes} episodes, {len(self)} frames, {self.fps} a second"
@@ -583,8 +549,3 @@ def _end_to_end(parts: Sequence[Any]) -> Any:
     import numpy as np
 
     return np.concatenate(parts) if parts and not isinstance(parts[0], list) else [value for part in parts for value in part]
-
-
-def _give_back(free: list[Any], memory: Any) -> None:
-    if len(free) < _MOST_FREE_BUFFERS:
-        free.append(memory)
