@@ -479,7 +479,7 @@ def test_frames_in_order_are_decoded_once(tmp_path):
 
         thread = threading.Thread(target=take)
         thread.start()
-        with videos.decoder(path, "cpu", 0.5, 0.6) as other:
+        with videos.decoder(path, "cpu", 0.5, 2.0) as other:
             assert other is not first and not got
     thread.join(60)
     assert got == [first]
