@@ -13,7 +13,7 @@ from stoker import Audio, Loader
 from stoker.errors import InvalidArgumentError
 from stoker.loader.sources import _table_pack
 from stoker.loader.sources._table import inspect
-from tables import jpeg, pa, write
+from tables import IMAGES, jpeg, pa, write
 
 VALUE = {"dtype": "int64", "_type": "Value"}
 
@@ -360,3 +360,42 @@ def test_a_column_image_next_to_a_sound_is_left_out(tmp_path):
     for make in (Loader, Loader.from_parquet):
         batch = next(iter(make(str(path), 2, fields={"audio": Audio(), "label": None})))
         assert tuple(batch.audio.shape) == (2, 800) and batch.label.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("written", [True, False], ids=["features", "no features"])
+@pytest.mark.parametrize("form", ["bytes", "paths"])
+def test_a_second_column_of_images_needs_a_kind(tmp_path, form, written):
+    """Without a kind, batches would hold the bytes or the paths of its files, as if they were the user's numbers or texts."""
+    Image.fromarray(np.full((24, 24), 3, np.uint8)).save(tmp_path / "m.png")
+    file = (
+        {"bytes": (tmp_path / "m.png").read_bytes(), "path": None} if form == "bytes" else {"bytes": None, "path": str(tmp_path / "m.png")}
+    )
+    columns = {name: pa.array([file] * 2, IMAGES) for name in ("image", "annotation")} | {"label": [4, 5]}
+    feature = {"_type": "Image"}
+    path = write(tmp_path / "t.parquet", columns, features={"image": feature, "annotation": feature} if written else None)
+    for make in (Loader, Loader.from_parquet):
+        for names in (None, ("image", "annotation"), ("image", "label", "annotation")):
+            with pytest.raises(
+                InvalidArgumentError, match=r"has columns of images: .*annotation: .*fields=\{'image': 'Image', 'mask': 'Mask'\}"
+            ):
+                make(path, 2, fields=names)
+        for names in (("image", "label"), {"image": "Image", "label": None}):
+            assert next(iter(make(path, 2, fields=names))).label.tolist() == [4, 5]
+        mask = next(iter(make(path, 2, fields={"image": "Image", "annotation": "Mask"}))).annotation
+        assert (mask == 3).all() and mask.shape == (2, 24, 24)
+        given = next(iter(make(path, 2, fields={"image": "Image", "annotation": None}))).annotation
+        assert given == [file["path"]] * 2 if form == "paths" else given.numpy().tobytes() == file["bytes"] * 2
+
+
+def test_sounds_that_are_named_without_their_kind_are_refused(tmp_path):
+    sound = wav(np.full((800, 1), 100, np.int16), 8000)
+    columns = {"audio": pa.array([{"bytes": sound, "path": None}] * 2, IMAGES), "text": ["a", "b"]}
+    path = write(tmp_path / "a.parquet", columns, features={"audio": {"_type": "Audio"}})
+    for make in (Loader, Loader.from_parquet):
+        with pytest.raises(
+            InvalidArgumentError, match=r"has a column of sounds, 'audio': fields=\{'audio': stoker.Audio\(\), ...\} decodes it"
+        ):
+            make(path, 2, fields=("audio", "text"))
+        assert next(iter(make(path, 2, fields=("text",)))).text == ["a", "b"]
+        assert next(iter(make(path, 2, fields={"audio": None, "text": None}))).audio.numpy().tobytes() == sound * 2
+        assert next(iter(make(path, 2, fields={"audio": Audio(), "text": None}))).audio.shape == (2, 800)

@@ -204,10 +204,30 @@ class Table:
             self._check_schema(f)
             if names is None and not known.issuperset(f.roots):  # not schema.names, which pyarrow makes again for each call
                 self._check_further(f, known)
+        self._refuse_files(kinds)
         self._check_kinds(kinds)
         self._check_classes()
         self._check_folders()
         self._settle_modes(kinds)
+
+    def _refuse_files(self, kinds: Mapping[str, Kind]) -> None:
+        """Raises InvalidArgumentError for a column of images or sounds that is read next to the image, or without one, and for which the user gave no kind:
+        batches would hold the bytes or the paths of its files. Next to a sound, the user gave the kind None for each column."""
+        for column in self.columns if self.sound is None else ():
+            feature = self.features.get(column.name, {}).get("_type")
+            if column.name in kinds or (column.name == self.image and not self.plain):
+                continue
+            if feature == "Audio":
+                raise InvalidArgumentError(
+                    f"Loader: {self.files[0].shown} has a column of sounds, '{column.name}': fields={{'{column.name}': stoker.Audio(), ...}} decodes it, the kind "
+                    "None gives the bytes of its files, and without its name in fields it is not read"
+                )
+            if feature == "Image" or looks_like_images(column.type):
+                images = ", ".join(dict.fromkeys((self.image, column.name)))
+                raise InvalidArgumentError(
+                    f"Loader: {self.files[0].shown} has columns of images: {images}: name the one that you want, and what masks there are, as "
+                    "fields={'image': 'Image', 'mask': 'Mask'}; the kind None gives the bytes of files"
+                )
 
     def _check_kinds(self, kinds: Mapping[str, Kind]) -> None:
         """Raises InvalidArgumentError for a column that cannot hold what its kind says. Texts and Python objects would not follow the image."""
