@@ -172,6 +172,18 @@ def test_clips_change_as_images_do(still, monkeypatch, transform):
 # ---- rates, and several clips of a video ----
 
 
+def test_clips_that_differ_in_size_say_what_makes_one_tensor(still):
+    source = [str(still / "videos" / "a" / f"{i}.mp4") for i in range(3)]
+    kinds = {"clip": Video(2)}
+    with pytest.raises(
+        stoker.ShapeError, match=r"transforms=\[T.Resize\(\(224, 224\)\)\] makes clips of one size, and pad='zeros' one tensor"
+    ) as e:
+        next(iter(stoker.Loader(source, 3, fields=kinds)))
+    assert "bucket_by" not in str(e.value)  # which is refused for clips
+    assert next(iter(stoker.Loader(source, 3, fields=kinds, transforms=[T.Resize((20, 24))]))).clip.shape == (3, 2, 3, 20, 24)
+    assert next(iter(stoker.Loader(source, 3, fields=kinds, pad="zeros"))).clip.shape == (3, 2, 3, 108, 136)
+
+
 def nearest(path, fps, numbers):
     """Returns the numbers of the frames that are nearest to k / fps seconds, for each k in `numbers`, by the rule of Video."""
     times = stoker.VideoDecoder(path).get_frames_at(range(len(stoker.VideoDecoder(path)))).pts_seconds.numpy()

@@ -174,6 +174,8 @@ def _dense(data: TensorList) -> torch.Tensor:
     except ShapeError as e:
         if len(data) and 1 in (from_dlpack(data[0]).shape[:2] if data.layout() == "HWC" else from_dlpack(data[0]).shape[-2:]):
             raise ShapeError(f"{e}. These images have one row or one column, as waveforms have: {SOUNDS}") from None
+        if len(data) and from_dlpack(data[0]).ndim > 3:
+            raise ShapeError(f"{e}; transforms=[T.Resize((224, 224))] makes clips of one size, and pad='zeros' one tensor") from None
         raise ShapeError(
             f"{e}; with fields={{'image': list, ...}} the images of a batch are a list, each of its own size, and with pad='zeros' one tensor; "
             "bucket_by='size' puts images of similar sizes into one batch, so that little is padded"
