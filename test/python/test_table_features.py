@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+import stoker
 import torch
 from PIL import Image, ImageOps
 from sound_files import wav
@@ -399,3 +400,23 @@ def test_sounds_that_are_named_without_their_kind_are_refused(tmp_path):
         assert next(iter(make(path, 2, fields=("text",)))).text == ["a", "b"]
         assert next(iter(make(path, 2, fields={"audio": None, "text": None}))).audio.numpy().tobytes() == sound * 2
         assert next(iter(make(path, 2, fields={"audio": Audio(), "text": None}))).audio.shape == (2, 800)
+
+
+@pytest.mark.parametrize("form", ["table", "datasets", "stream"])
+def test_sounds_without_fields_say_how_they_are_read(tmp_path, form):
+    sound = wav(np.full((800, 1), 100, np.int16), 8000)
+    columns = {"text": ["a", "b"], "audio": [{"bytes": sound, "path": None}] * 2}
+    if form == "table":
+        source = write(
+            tmp_path / "a.parquet", {**columns, "audio": pa.array(columns["audio"], IMAGES)}, features={"audio": {"_type": "Audio"}}
+        )
+    else:
+        datasets = pytest.importorskip("datasets")
+        source = datasets.Dataset.from_dict(columns).cast_column("audio", datasets.Audio())
+        source = source.to_iterable_dataset() if form == "stream" else source
+    with pytest.raises(InvalidArgumentError, match="no column of images, and sounds in the column 'audio'") as e:
+        Loader(source, 2)
+    advised = "fields={'text': None, 'audio': stoker.Audio()}"
+    assert f": {advised} reads them" in str(e.value) and "image=" not in str(e.value) and "cast_column" not in str(e.value)
+    batch = next(iter(Loader(source, 2, **eval(f"dict({advised})", {"stoker": stoker}))))
+    assert batch.audio.shape == (2, 800) and batch.text == ["a", "b"]

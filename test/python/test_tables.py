@@ -267,12 +267,27 @@ def test_a_null_of_a_column_of_bools_is_a_bool(tmp_path, value):
         ({"fields": ("tokens", "path")}, "no column 'path'; it has tokens"),
         ({"fields": {"tokens": "BoundingBoxes"}}, "no column of images"),
         ({"fields": ("grid",), "pad": 0}, "lists of lists"),
+        ({"fields": ()}, r"fields is empty: it names what batches hold"),
+        ({"fields": {}}, r"fields is empty: it names what batches hold"),
+        ({"fields": ("size",), "pad": "zeros"}, "they name no column of the table; it has tokens"),
+        ({"fields": ("grid", "s.x")}, r"fields: 's.x' cannot be a field's name.*: rename .* a part of a struct as a column of its own"),
+        (
+            {"fields": {"tokens": None, "class": None}},
+            "fields: 'class' cannot be a field's name, .* does not begin with _$",
+        ),
     ],
 )
 def test_what_tables_without_images_refuse(tmp_path, rng, arguments, said):
     tokens_table(tmp_path / "t.parquet", rng, grid=pa.array([[[1, 2]]] * 41))
     with pytest.raises(InvalidArgumentError, match=said):
         next(iter(Loader(tmp_path / "t.parquet", 4, **{"fields": ("tokens",), **arguments})))
+
+
+def test_ranks_that_repeat_a_row_name_no_field_that_the_table_lacks(tmp_path, rng, capfd):
+    tokens_table(tmp_path / "t.parquet", rng)
+    list(Loader(tmp_path / "t.parquet", 4, fields=("label",), shard=(1, 8), last_batch="keep"))
+    said = capfd.readouterr().err
+    assert "they repeat one sample, which the field `valid` marks if fields= names it" in said and "image" not in said
 
 
 # ---- tables of other writers ----

@@ -20,12 +20,23 @@ def is_name(name: Any) -> bool:
 
 
 def names_of(fields: Any) -> tuple[str, ...] | None:
-    """Returns the names in the Loader's argument `fields`, or None for None. Raises InvalidArgumentError for other types, and for wrong or equal names."""
+    """Returns the names in the Loader's argument `fields`, or None for None. Raises InvalidArgumentError for other types, for wrong or equal
+    names, and for an empty sequence."""
     if fields is None:
         return None
     fields = list(fields) if isinstance(fields, dict) else fields
-    if isinstance(fields, str) or not isinstance(fields, Sequence) or not all(map(is_name, fields)):
+    if isinstance(fields, str) or not isinstance(fields, Sequence):
         raise InvalidArgumentError(f"fields is a sequence of names, as ('image', 'label', 'index'), not {fields!r}")
+    wrong = next((name for name in fields if not is_name(name)), None)
+    if wrong is not None:
+        inside = ": rename a column of this name, and write a part of a struct as a column of its own" if "." in str(wrong) else ""
+        raise InvalidArgumentError(
+            f"fields: {wrong!r} cannot be a field's name, which is an identifier of Python and does not begin with _{inside}"
+        )
+    if not fields:
+        raise InvalidArgumentError(
+            "fields is empty: it names what batches hold, as ('image', 'label'); without it they hold all that the data have"
+        )
     if len(set(fields)) != len(fields):
         raise InvalidArgumentError(f"fields: the names must differ: {', '.join(fields)}")
     return tuple(fields)

@@ -157,8 +157,8 @@ class Run:
         if ranks > 1 and 0 < left <= batch * (ranks - 1):
             notice(
                 f"no samples are left for the last batch of an epoch on {ranks - -(-left // batch)} of {ranks} ranks ({size} samples in batches of {batch} for "
-                'each rank): they repeat one sample, which the field `valid` marks (fields=("image", "label", "valid")); last_batch="pad" fills all batches '
-                'and has that field, "drop" leaves the step out on all ranks'
+                'each rank): they repeat one sample, which the field `valid` marks if fields= names it; last_batch="pad" fills all batches and has that field, '
+                '"drop" leaves the step out on all ranks'
             )
 
     def _make(self) -> Pipeline:

@@ -220,7 +220,8 @@ class Loader(metaclass=BriefHelp):
     def _dataset_arguments(self, fields: Any, kinds: Any, parts: Separated, given: dict[str, Any]) -> DatasetArguments:
         """Collects the arguments about a Dataset's samples. Also sets self._main and self._names."""
         self._main = parts.main or main_of(kinds)
-        self._names = _fields.internal(_fields.names_of(fields), self._main)
+        names = () if self._fields_of_padded is not None and not fields else _fields.names_of(fields)  # the user may want only the sizes
+        self._names = _fields.internal(names, self._main)
         ragged, processes = parts.ragged, given["python_workers"]
         return DatasetArguments(
             self._names,

@@ -11,7 +11,7 @@ from stoker.errors import InvalidArgumentError
 from stoker.loader._kinds import MASK, PICTURES, Kind
 from stoker.loader.sources._known import ids_of
 from stoker.loader.sources._samples import AsDatasets
-from stoker.loader.sources._table_features import check_mode
+from stoker.loader.sources._table_features import check_mode, reading_sounds
 
 
 def is_hub(source: Any) -> bool:
@@ -250,9 +250,14 @@ def _image_column(source: Any, names: tuple[str, ...] | None, kinds: Mapping[str
             f"Loader: the data set has columns of images: {', '.join(images)}: name the one that you want, and what masks there are, as "
             "fields={'image': 'Image', 'mask': 'Mask'}, or keep one, by .remove_columns"
         )
+    sound = next((name for name in _columns(source) if _is_sound(features[name])), None)
+    if sound is not None:
+        raise InvalidArgumentError(
+            f"Loader: the data set has no column of images, and sounds in the column '{sound}': {reading_sounds(_columns(source), sound)} reads them"
+        )
     raise InvalidArgumentError(
         f"Loader: the data set has no column of images; its columns are {', '.join(features)}: .cast_column(name, datasets.Image()) makes one "
-        "of paths or bytes"
+        "of paths or bytes; rows without images are read from Parquet files, as .to_parquet(path) writes them, or by stoker.DataLoader"
     )
 
 

@@ -39,7 +39,7 @@ from stoker.loader.sources._table_columns import (
     may_hold_files,
     values_of,
 )
-from stoker.loader.sources._table_features import check_mode, features_of, other_classes
+from stoker.loader.sources._table_features import check_mode, features_of, other_classes, reading_sounds
 from stoker.loader.sources._table_files import TableFile, find, is_remote, read_footers, read_group, span_of
 from stoker.loader.sources._table_folders import NO_VALUE, partition_of
 
@@ -357,7 +357,8 @@ class Table:
         if names is not None:
             present = [n for n in names if n in schema.names]
             if not present:
-                raise InvalidArgumentError(f"fields: the table has no column '{names[0]}'; it has {', '.join(schema.names)}")
+                missing = f"the table has no column '{names[0]}'" if names else "they name no column of the table"
+                raise InvalidArgumentError(f"fields: {missing}; it has {', '.join(schema.names)}")
             return present[0]
         present = [n for n in schema.names if has_form(n)]
         if not present:
@@ -397,6 +398,11 @@ class Table:
             return "image"
         if len(found) == 1:
             return found[0]
+        sound = next((n for n in schema.names if types[n] == "Audio"), None)
+        if sound is not None and self.sound is None and not found:
+            raise InvalidArgumentError(
+                f"Loader: {self.files[0].shown} has no column of images, and sounds in the column '{sound}': {reading_sounds(schema.names, sound)} reads them"
+            )
         columns = ", ".join(found) if found else ", ".join(schema.names)
         paths = "" if found or self.sound is not None else "; if it holds strings, they are paths of files"
         raise InvalidArgumentError(

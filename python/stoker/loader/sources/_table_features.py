@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from stoker.errors import InvalidArgumentError
+from stoker.loader._fields import is_name
 
 
 def features_of(schema: Any) -> dict[str, Any]:
@@ -45,6 +46,11 @@ def check_sound(column: str, channels: Any, stream: Any, mono: bool, source: str
         f"Loader: the column '{column}' has the feature Audio({said}), and {why}: {source}.cast_column('{column}', datasets.Audio()) removes that from the "
         f"feature{rest}"
     )
+
+
+def reading_sounds(columns: Iterable[str], sound: str) -> str:
+    """Returns the Loader's argument `fields` that reads the column `sound` as sounds, for messages. columns: the names of all columns."""
+    return "fields={" + ", ".join(f"'{name}': {'stoker.Audio()' if name == sound else None}" for name in columns if is_name(name)) + "}"
 
 
 def other_classes(files: Iterable[tuple[str, Any]], columns: Collection[str]) -> str | None:
