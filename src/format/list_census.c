@@ -176,18 +176,33 @@ static const char *kind_of_ending(const char *ending)
 {
 	if (stk__image_ending(ending, false))
 		return "image";
+	if (strcasecmp(ending, "parquet") == 0 || strcasecmp(ending, "pq") == 0)
+		return "table";
 	return stk__sound_ending(ending) ? "sound" : stk__video_ending(ending) ? "video" : "";
 }
 
-/* Returns advice on how to read the files that were found instead of the wanted ones; "" if they are no images, sounds, videos, or arrays of images. */
-static const char *advise_kind(const struct stk_list_census *c, const struct wanted *w)
+/* Returns the kind of most of the files that are not samples; "" if none of them has a known kind. */
+static const char *kind_of_most(const struct stk_list_census *c)
 {
 	const char *found = "";
-	if (c->arrays)
-		return "; the files of CIFAR and MNIST are read by Loader(FOLDER) of the Python package";
 	for (int i = ending_after(c, -1); i >= 0 && !*found; i = ending_after(c, i))
 		if (*c->endings[i].name)
 			found = kind_of_ending(c->endings[i].name + 1);
+	return found;
+}
+
+/* Returns whether most of the files are Parquet files, although the list looks for files of another kind. */
+static bool found_tables(const struct stk_list_census *c, const struct wanted *w)
+{
+	return w->example && !c->arrays && strcmp(kind_of_most(c), "table") == 0;
+}
+
+/* Returns advice on how to read the files that were found instead of the wanted ones; "" if they are no images, sounds, videos, tables, or arrays of images. */
+static const char *advise_kind(const struct stk_list_census *c, const struct wanted *w)
+{
+	const char *found = kind_of_most(c);
+	if (c->arrays)
+		return "; the files of CIFAR and MNIST are read by Loader(FOLDER) of the Python package";
 	if (!w->example || strcmp(found, w->one) == 0)
 		return "";
 	switch (*found) {
@@ -195,6 +210,8 @@ static const char *advise_kind(const struct stk_list_census *c, const struct wan
 		return "; images are read by a Loader without frames or an Audio field";
 	case 's':
 		return "; sounds are read by Loader(fields={\"audio\": Audio()}) or decoders.audio, and one sound by `stoker inspect FILE`";
+	case 't':
+		return "; Parquet files are read by Loader(\"FOLDER/*.parquet\") of the Python package, or a list of such patterns";
 	case 'v':
 		return "; videos are read by Loader(frames=N) or readers.video, and one video by `stoker inspect FILE`";
 	default:
@@ -211,9 +228,9 @@ enum stk_status stk__list_end_class(struct stk_file_list *l, const struct stk_fi
 		char endings[240] = "";
 		list_endings(c, endings, sizeof endings);
 		const struct wanted *wanted = find_wanted(o);
-		return stk__fail(err, STK_INVALID, "%s%s%s: a class folder without %s: remove it, or give a list of files and labels%s%s%s",
-			l->root, slash_behind(l->root), name, wanted->many, c->files ? "; endings seen: " : "", endings,
-			advise_kind(c, wanted));
+		return stk__fail(err, STK_INVALID, "%s%s%s: a class folder without %s: %sgive a list of files and labels%s%s%s", l->root,
+			slash_behind(l->root), name, wanted->many, found_tables(c, wanted) ? "" : "remove it, or ",
+			c->files ? "; endings seen: " : "", endings, advise_kind(c, wanted));
 	}
 	return STK_OK;
 }
@@ -294,6 +311,10 @@ enum stk_status stk__census_no_classes(
 			root, (long long)c->loose, c->loose == 1 ? wanted->one : wanted->many, wanted->many,
 			named ? "; if this folder is one of several classes, give \"" : "", named ? parent : "", named ? "\"" : "");
 	}
+	if (found_tables(c, wanted))
+		return stk__fail(err, STK_INVALID,
+			"%s holds Parquet files but no class folders with %s: give a pattern, as %s%s*.parquet for all of them", root,
+			wanted->many, root, slash_behind(root));
 	if (c->files)
 		return stk__fail(err, STK_INVALID, "%s holds %lld file%s but no class folders with %s (ROOT/CLASS/FILE is what is read)%s",
 			root, (long long)c->files, plural(c->files), wanted->many, advise_kind(c, wanted));

@@ -204,6 +204,15 @@ static void test_errors_say_what_is_there(void **state)
 		assert_refused(&(struct stk_file_list_options){.file_root = roots[i]}, STK_INVALID,
 			"; the files of CIFAR and MNIST are read by Loader(FOLDER) of the Python package");
 	}
+	put("tables/a/0.parquet", "x");
+	put("tables/a/1.txt", "x");
+	put("tables/b/2.PQ", "x");
+	assert_refused(&(struct stk_file_list_options){.file_root = "tables/a"}, STK_INVALID,
+		"tables/a holds Parquet files but no class folders with images: give a pattern, as tables/a/*.parquet for all of them");
+	assert_refused(&(struct stk_file_list_options){.file_root = "tables/b"}, STK_INVALID, "as tables/b/*.parquet");
+	assert_refused(&(struct stk_file_list_options){.file_root = "tables", .nested = true}, STK_INVALID,
+		"tables/a: a class folder without images: give a list of files and labels; endings seen: .parquet (1), .txt (1); Parquet files are "
+		"read by Loader(\"FOLDER/*.parquet\") of the Python package, or a list of such patterns");
 	assert_refused(&(struct stk_file_list_options){.file_root = "deep"}, STK_INVALID, "did you mean \"deep/");
 	const char *of_videos[] = {"*.mov", "*.mp4"}, *of_sounds[] = {"*.wav"}, *of_others[] = {"*.bin"};
 	put("clips/a/1.mp4", "x");

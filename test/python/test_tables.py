@@ -8,6 +8,7 @@ import importlib
 import io
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -22,7 +23,16 @@ import stoker
 from PIL import Image
 from stoker import Loader, Pipeline, Storage, fn
 from stoker import transforms as T
-from stoker.errors import CorruptError, InvalidArgumentError, LimitError, NotFoundError, StateError, StokerError, UnsupportedError
+from stoker.errors import (
+    CorruptError,
+    InvalidArgumentError,
+    LimitError,
+    NotFoundError,
+    ReadError,
+    StateError,
+    StokerError,
+    UnsupportedError,
+)
 from storage import KEYS, Store
 from support import SEED
 from tables import IMAGES, all_labels, jpeg, labels_of, pa, pq, rows_of, write, write_table
@@ -901,6 +911,25 @@ def test_tables_in_a_store(store, table, faults):
     store.set(faults)
     remote = Loader("s3://bucket/table/part-*.parquet", 8, transforms=SMALL, fields=WANTED, shuffle="groups", last_batch="keep")
     assert all_labels(remote) == local
+
+
+@pytest.mark.parametrize("end", ["", "/"])
+@pytest.mark.parametrize("kind", ["s3", "fetch"])
+def test_a_folder_of_a_store_is_answered_with_a_pattern(store, table, kind, end):
+    if kind == "s3":
+        folder, storage = "s3://bucket/table", None
+    else:
+        data = {f"my://b/t/{p.name}": p.read_bytes() for p in table.glob("*.parquet")}
+        folder = "my://b/t"
+        storage = Storage(
+            fetch=lambda name, at, n: data[name][at : None if n is None else at + n],
+            list=lambda begin: [(name, len(d)) for name, d in data.items() if name.startswith(begin)],
+        )
+    said = f"give a pattern, as {folder}/*.parquet"
+    for make in (Loader, Loader.from_parquet):
+        with pytest.raises((InvalidArgumentError, ReadError, NotFoundError), match=re.escape(said)):
+            make(folder + end, 8, storage=storage)
+    assert len(Loader(f"{folder}/*.parquet", 8, storage=storage, fields=WANTED, transforms=SMALL)) > 0
 
 
 def test_columns_whose_names_have_dots(request, tmp_path, rng, requests):

@@ -30,6 +30,7 @@ from stoker.errors import (
     safe_text,
 )
 from stoker.loader.sources._fetch import Threads, unfinished
+from stoker.loader.sources._table_folders import names_tables
 from stoker.loader.sources._table_kept import Kept, keep, load
 
 _TAIL = 1 << 16  # bytes at the end of a file that are read first: they hold the footer of most files
@@ -327,7 +328,14 @@ class _Ranges(io.RawIOBase):
     @classmethod
     def begin(cls, name: str, storage: Storage) -> _Ranges:
         """Opens an object, and asks the store for its size and version. Raises UnsupportedError if the store does not know the size."""
-        _, size, version = storage.core().read(name, 0, 4)
+        try:
+            _, size, version = storage.core().read(name, 0, 4)
+        except (NotFoundError, ReadError) as e:
+            if names_tables(name) or name.startswith(("http://", "https://")):  # HTTP has no folders
+                raise
+            raise _about(
+                e, f"{e}; if it is a folder, give a pattern, as {shown_name(name).rstrip('/')}/*.parquet for all of its files"
+            ) from e
         if size < 0:
             raise UnsupportedError(
                 f"{name}: its size is unknown, and a Parquet file is read from its end: a fetch function needs a list as well, as Storage(fetch=..., list=...)"
