@@ -10,6 +10,7 @@
 #ifndef STOKER_STATUS_H
 #define STOKER_STATUS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -54,6 +55,7 @@ enum stk_status {
  * Zero-initialise it: struct stk_error err = {0}. */
 struct stk_error {
 	enum stk_status code;
+	bool missing;       /* the code is STK_NOT_FOUND because a file, folder or object does not exist */
 	int64_t sample;     /* position in the epoch's global sequence, or -1 */
 	int64_t epoch;      /* number of the epoch, or -1 */
 	int64_t offset;     /* byte offset in the source, or -1 */

@@ -228,8 +228,9 @@ PyObject *pipeline_bad_samples(PyObject *object, PyObject *unused)
 	for (int64_t i = n > STK_BAD_SAMPLES_KEPT ? n - STK_BAD_SAMPLES_KEPT : 0; result && i < n; i++) {
 		if (!stk_pipeline_bad_sample(p, i, &err))
 			continue; /* another thread has taken a batch meanwhile, whose bad samples replaced this one */
-		PyObject *bad = Py_BuildValue("sNNNLLL", stk_status_name(err.code), core_text(err.message), core_text(err.op),
-			core_text(err.uri), (long long)err.sample, (long long)err.epoch, (long long)err.offset);
+		PyObject *bad =
+			Py_BuildValue("sNNNLLLN", stk_status_name(err.code), core_text(err.message), core_text(err.op), core_text(err.uri),
+				(long long)err.sample, (long long)err.epoch, (long long)err.offset, PyBool_FromLong(err.missing));
 		if (!bad || PyList_Append(result, bad) < 0)
 			Py_CLEAR(result);
 		Py_XDECREF(bad);

@@ -37,8 +37,8 @@ PyObject *core_raise(enum stk_status status, const struct stk_error *err)
 	module = PyImport_ImportModule("stoker.errors");
 	if (!module)
 		return NULL;
-	exception = PyObject_CallMethod(module, "from_status", "sNNNLLL", stk_status_name(status), core_text(message), core_text(err->op),
-		core_text(err->uri), (long long)err->sample, (long long)err->epoch, (long long)err->offset);
+	exception = PyObject_CallMethod(module, "from_status", "sNNNLLLN", stk_status_name(status), core_text(message), core_text(err->op),
+		core_text(err->uri), (long long)err->sample, (long long)err->epoch, (long long)err->offset, PyBool_FromLong(err->missing));
 	if (exception)
 		PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
 	Py_XDECREF(exception);

@@ -190,12 +190,6 @@ class CancelledError(StokerError):
     """Raised if a pipeline is closed, or its wait interrupted, while a batch is waited for."""
 
 
-# The library's status NOT_FOUND also covers missing drivers and operators. These texts are those of errors of paths and URLs.
-_MISSING = (
-    r"(?i)(?<!shared object file): (no such (file|folder)|not a directory|a link that leads nowhere|the server answers (404|410)"
-    r"|no (file|object) matches|no file in it, or in a folder of it, matches|fetch raised)\b"
-)
-
 _BY_STATUS: dict[str, type[StokerError]] = {
     "INVALID": InvalidArgumentError,
     "SHAPE": ShapeError,
@@ -211,11 +205,11 @@ _BY_STATUS: dict[str, type[StokerError]] = {
 }
 
 
-def from_status(code: str, message: str, op: str, uri: str, sample: int, epoch: int, offset: int) -> StokerError:
-    """Makes the exception for an error of the library. The C module calls this."""
+def from_status(code: str, message: str, op: str, uri: str, sample: int, epoch: int, offset: int, missing: bool) -> StokerError:
+    """Makes the exception for an error of the library, from the members of its struct stk_error. The C module calls this."""
     # Errors from the check of a graph do not belong to a sample, and their message may lack the operator and its line.
     kind = _BY_STATUS.get(code, StokerError)
-    if kind is NotFoundError and re.search(_MISSING, message.replace(uri, "") if uri else message):
+    if missing and kind is NotFoundError:  # drivers, operators and readers may be missing too
         kind = MissingFileError
     error = kind(message if not op or op in message else f"{message}; {op}")
     error.code, error.op, error.uri = code, op, uri

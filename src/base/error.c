@@ -30,9 +30,9 @@ const char *stk_status_text(enum stk_status status)
  * recognised by the @ after it, which the cut could remove. */
 enum { LONGEST = 8192 };
 
-static void set_message(struct stk_error *err, enum stk_status code, const char *fmt, va_list ap)
+static void set_error(struct stk_error *err, enum stk_status code, bool missing, const char *fmt, va_list ap)
 {
-	*err = (struct stk_error){.code = code, .sample = -1, .epoch = -1, .offset = -1};
+	*err = (struct stk_error){.code = code, .missing = missing, .sample = -1, .epoch = -1, .offset = -1};
 	char text[LONGEST];
 	vsnprintf(text, sizeof text, fmt, ap);
 	stk__safe_text(text, sizeof text);
@@ -44,7 +44,29 @@ enum stk_status stk__fail(struct stk_error *err, enum stk_status code, const cha
 	if (err) {
 		va_list ap;
 		va_start(ap, fmt);
-		set_message(err, code, fmt, ap);
+		set_error(err, code, false, fmt, ap);
+		va_end(ap);
+	}
+	return code;
+}
+
+enum stk_status stk__fail_missing(struct stk_error *err, const char *fmt, ...)
+{
+	if (err) {
+		va_list ap;
+		va_start(ap, fmt);
+		set_error(err, STK_NOT_FOUND, true, fmt, ap);
+		va_end(ap);
+	}
+	return STK_NOT_FOUND;
+}
+
+enum stk_status stk__fail_again(struct stk_error *err, enum stk_status code, const char *fmt, ...)
+{
+	if (err) {
+		va_list ap;
+		va_start(ap, fmt);
+		set_error(err, code, err->missing, fmt, ap);
 		va_end(ap);
 	}
 	return code;
@@ -90,7 +112,7 @@ enum stk_status stk__fail_errno(struct stk_error *err, int errnum, const char *f
 		char text[128];
 		va_list ap;
 		va_start(ap, fmt);
-		set_message(err, code, fmt, ap);
+		set_error(err, code, code == STK_NOT_FOUND, fmt, ap);
 		va_end(ap);
 		size_t n = strlen(err->message);
 		snprintf(err->message + n, sizeof err->message - n, ": %s", strerror_r(errnum, text, sizeof text));

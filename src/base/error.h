@@ -14,8 +14,16 @@
 STK_MUST_USE enum stk_status stk__fail(struct stk_error *err, enum stk_status code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Like stk__fail, with ": " and the text of errnum appended. The code: ENOENT and ENOTDIR give NOT_FOUND, ENOMEM gives NO_MEMORY, all others IO. */
+/* Like stk__fail with STK_NOT_FOUND, because a file, folder or object does not exist: also sets err->missing. */
+STK_MUST_USE enum stk_status stk__fail_missing(struct stk_error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Like stk__fail, with ": " and the text of errnum appended. The code: ENOENT and ENOTDIR give NOT_FOUND and set err->missing, ENOMEM gives NO_MEMORY, all
+ * others IO. */
 STK_MUST_USE enum stk_status stk__fail_errno(struct stk_error *err, int errnum, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* Like stk__fail, with a new message for the failure that *err already describes: keeps err->missing. The arguments must not lie in *err. */
+STK_MUST_USE enum stk_status stk__fail_again(struct stk_error *err, enum stk_status code, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 
 /* Fails with STK_LIMIT because a sample takes more than memory_limit. need: number of bytes that are known to be needed so far. */
 STK_MUST_USE enum stk_status stk__fail_memory_limit(struct stk_error *err, size_t need, size_t limit);

@@ -269,7 +269,7 @@ enum stk_status stk__file_not_written(const char *path, const char *what, struct
 	if (errno == ENOTDIR)
 		return stk__fail(err, STK_IO, "%s: cannot write the %s: a file has the name of its folder; give another name", path, what);
 	if (errno == ENOENT)
-		return stk__fail(err, STK_NOT_FOUND,
+		return stk__fail_missing(err,
 			"%s: cannot write the %s: its folder does not exist: make it first (mkdir -p), or give another name", path, what);
 	if (errno == EISDIR)
 		return stk__fail(err, STK_IO, "%s: cannot write the %s: this is a folder; give the name of a file", path, what);

@@ -125,13 +125,13 @@ enum stk_status stk__cifar_open(const char *folder, enum stk_cifar_split split, 
 	char dir[PATH_MAX], path[PATH_MAX + 32];
 	*out = NULL;
 	if (access(folder, F_OK))
-		return stk__fail(err, STK_NOT_FOUND, "%s: no such folder", folder);
+		return stk__fail_missing(err, "%s: no such folder", folder);
 	const struct layout *l;
 	enum stk_status status = find_layout(folder, split, dir, sizeof dir, &l, err);
 	if (status)
 		return status;
 	if (!l)
-		return stk__fail(err, STK_NOT_FOUND,
+		return stk__fail_missing(err,
 			"%s: neither %s (CIFAR-10) nor %s (CIFAR-100) is in it; the binary version's archives unpack to %s and %s", folder,
 			layouts[split][0].files[0], layouts[split][1].files[0], layouts[split][0].folder, layouts[split][1].folder);
 	struct stk_cifar *c = stk__calloc(1, sizeof *c);

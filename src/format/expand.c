@@ -33,7 +33,7 @@ static enum stk_status add_matches(const char *path, struct stk_names *out, stru
 	struct stk_names found = {0};
 	enum stk_status s = stk__names_glob(path, &found, err);
 	if (!s && !found.count)
-		s = stk__fail(err, STK_NOT_FOUND, "%.300s: no file matches%s", path, stk__uri_hint(path));
+		s = stk__fail_missing(err, "%.300s: no file matches%s", path, stk__uri_hint(path));
 	stk__names_settle(&found);
 	if (!s)
 		qsort(found.at, found.count, sizeof *found.at, by_text);
@@ -129,7 +129,7 @@ static enum stk_status add_objects(const struct stk_access *reach, const char *p
 	for (size_t i = 0; i < found.count && !s; i++)
 		s = stk__names_add_object(out, found.at[i], strlen(found.at[i]), stk__names_object(found.at[i]), err);
 	if (!s && !found.count)
-		s = stk__fail(err, STK_NOT_FOUND, "%.300s: no object matches", path);
+		s = stk__fail_missing(err, "%.300s: no object matches", path);
 	stk__names_free(&found);
 	return s;
 }

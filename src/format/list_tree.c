@@ -86,8 +86,8 @@ static enum stk_status visit_root(struct walk *w, int folder, const char *name, 
 		}
 		return stk__list_add_file(w->list, e->d_name, strlen(e->d_name), w->err);
 	case KIND_LOST:
-		return stk__fail(w->err, STK_NOT_FOUND, "%s/%s: a link that leads nowhere, so that classes cannot be numbered",
-			w->options->file_root, e->d_name);
+		return stk__fail_missing(
+			w->err, "%s/%s: a link that leads nowhere, so that classes cannot be numbered", w->options->file_root, e->d_name);
 	case KIND_FILE:
 		stk__census_loose(&w->census, w->options, e->d_name);
 		return STK_OK;

@@ -192,7 +192,7 @@ enum stk_status stk__names_read_folder(
 		s = walk_folder(&w, stk__file_path(folder), "");
 	stk__names_settle(out);
 	if (!s && !out->count)
-		s = stk__fail(err, STK_NOT_FOUND, "%s: no file in it, or in a folder of it, matches \"%s\"", folder, glob);
+		s = stk__fail_missing(err, "%s: no file in it, or in a folder of it, matches \"%s\"", folder, glob);
 	if (s)
 		stk__names_free(out);
 	else

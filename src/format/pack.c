@@ -109,7 +109,7 @@ static enum stk_status claim_folder(const struct packing *k, struct stk_error *e
 	size_t size = 0;
 	const bool exists = mkdir(folder, 0777) == 0 || errno == EEXIST;
 	if (!exists && errno == ENOENT)
-		return stk__fail(err, STK_NOT_FOUND,
+		return stk__fail_missing(err,
 			"%s: cannot make the folder: the folder around it does not exist: make that first (mkdir -p), or give another name",
 			folder);
 	if (!exists)

@@ -165,14 +165,19 @@ static enum stk_status status_failed(struct stk_transfer *t)
 	find_element(t, "Code", code, sizeof code);
 	find_element(t, "Message", message, sizeof message);
 	bool bucket = strcmp(code, "NoSuchBucket") == 0;
-	enum stk_status result = (status == 404 && !bucket) || status == 410 || denied_object(t, code) ? STK_NOT_FOUND : STK_IO;
+	const bool missing = (status == 404 && !bucket) || status == 410;
+	enum stk_status result = missing || denied_object(t, code) ? STK_NOT_FOUND : STK_IO;
 	bool better = correct_settings(t, code);
 	t->r->retry.pause_ns = asked_pause_ns(t);
 	t->r->no_retry |= moved_for_good(status) && !better; /* a retry would get the same answer */
 	if (result == STK_IO && status < 500 && status != 408 && status != 429 && !better)
 		limit_retries(t);
-	return stk__fail(stk__request_error(t->r), result, "%.*s: the server answers %d%s%s%s%s%s", SHOWN(t), status, *code ? " " : "",
-		code, *message ? ", " : "", message, wants_tls(t) ? ": it needs TLS; use https:// instead" : hint(t->r->uri, status, code));
+	struct stk_error *err = stk__request_error(t->r);
+	result = stk__fail(err, result, "%.*s: the server answers %d%s%s%s%s%s", SHOWN(t), status, *code ? " " : "", code,
+		*message ? ", " : "", message, wants_tls(t) ? ": it needs TLS; use https:// instead" : hint(t->r->uri, status, code));
+	if (err)
+		err->missing = missing;
+	return result;
 }
 
 bool stk__http_object_fails(const struct stk_transfer *t)

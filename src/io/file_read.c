@@ -90,7 +90,7 @@ static enum stk_status open_file(struct file_read *f)
 	struct stat link;
 	int e = errno;
 	if (e == ENOENT && lstat(f->path, &link) == 0 && S_ISLNK(link.st_mode))
-		return stk__fail(f->r->error, STK_NOT_FOUND, "%s: a link that leads nowhere", f->path);
+		return stk__fail_missing(f->r->error, "%s: a link that leads nowhere", f->path);
 	if (e == ENXIO)
 		return stk__fail(f->r->error, STK_INVALID, "%s: a socket or a device, not a file", f->path);
 	return open_failed(f, e);

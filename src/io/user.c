@@ -132,8 +132,11 @@ static enum stk_status take_failure(struct stk_request *r, enum stk_status statu
 	r->no_retry |= status != STK_IO && status != STK_TIMEOUT && status != STK_NOT_FOUND;
 	r->object_fails = !r->no_retry;
 	status = status == STK_NOT_FOUND || status == STK_TIMEOUT || status == STK_NO_MEMORY ? status : STK_IO;
-	return stk__fail(
+	status = stk__fail(
 		err, status, "%.*s: %s", stk__uri_shown(r->uri), r->uri, why->message[0] ? why->message : "the fetch function failed");
+	if (err)
+		err->missing = status == STK_NOT_FOUND;
+	return status;
 }
 
 /* Updates the mean size of whole objects and the number of running jobs for them after a call of the fetch function. Call with the lock held. */

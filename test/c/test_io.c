@@ -191,6 +191,7 @@ static void test_what_is_not_a_file(void **state)
 			assert_int_equal(read_one(io, path_of(rows[i].name), 0, -1, try, 0, &err), rows[i].status);
 			if (!strstr(err.message, rows[i].says) || !strstr(err.message, rows[i].name))
 				fail_msg("%s: \"%s\" does not say \"%s\"", rows[i].name, err.message, rows[i].says);
+			assert_int_equal(err.missing, rows[i].status == STK_NOT_FOUND && strcmp(rows[i].name, "loop.jpg") != 0);
 		}
 		assert_int_equal(read_one(io, path_of("link.jpg"), 0, -1, try, 100, &err), STK_OK);
 		assert_int_equal(read_one(io, "/dev/zero", 0, -1, try, 0, &err), STK_INVALID);

@@ -130,9 +130,9 @@ def test_errors_are_what_python_calls_them():
         ("NO_MEMORY", MemoryError),
         ("TIMEOUT", TimeoutError),
     ]:
-        error = errors.from_status(status, "text", "op", "uri", 3, 1, -1)
+        error = errors.from_status(status, "text", "op", "uri", 3, 1, -1, False)
         assert isinstance(error, kind) and isinstance(error, RuntimeError) and str(error) == "text; op" and error.sample == 3, status
-        assert str(errors.from_status(status, "text; op", "op", "uri", 3, 1, -1)) == "text; op", "the operator is named twice"
+        assert str(errors.from_status(status, "text; op", "op", "uri", 3, 1, -1, False)) == "text; op", "the operator is named twice"
         assert pickle.loads(pickle.dumps(error)).args == error.args
 
 

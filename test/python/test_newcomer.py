@@ -8,6 +8,7 @@ import pickle
 import re
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ torch = pytest.importorskip("torch")
 import stoker  # noqa: E402
 from stoker import DataLoader, Loader, Pipeline, fn, imdecode, imread, pipeline_def, types  # noqa: E402
 from stoker import transforms as T  # noqa: E402
-from stoker.errors import InvalidArgumentError, NotFoundError  # noqa: E402
+from stoker.errors import InvalidArgumentError, NotFoundError, StokerError  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = Path(os.environ.get("STOKER_BUILD", "build")).resolve() / "cli" / "stoker"
@@ -465,7 +466,13 @@ def dangling_link(folder):
         lambda d: Loader(str(d / "none-*.tar"), 4),
         lambda d: first(Loader([d / "none.jpg"], 4)),
         lambda d: first(Loader([d / "text.jpg" / "none.jpg"], 4)),
+        lambda d: first(Loader([d / "none" / "/".join(["x" * 200] * 7)], 4)),  # so long that the message is cut
         lambda d: first(Loader(["mem://none.jpg"], 4, storage=stoker.Storage(fetch=gone))),
+        lambda d: in_pipeline(lambda: fn.readers.video(filenames=[str(d / "none.mp4")], sequence_length=1)),
+        lambda d: in_pipeline(lambda: fn.readers.video(filenames=[str(d / f"none{k}.mp4") for k in range(3)], sequence_length=1)),
+        lambda d: in_pipeline(lambda: fn.readers.numpy(file_root=d / "ok", file_filter="*.npy")),
+        lambda d: in_pipeline(lambda: fn.readers.file(file_list=d / "none.txt")),
+        lambda d: in_pipeline(lambda: fn.readers.webdataset(paths=d / "none.tar", ext=["jpg"])),
         dangling_link,
         lambda d: imread(d / "none.jpg"),
         lambda d: stoker.audioread(d / "none.wav"),
@@ -487,28 +494,44 @@ def test_errors_of_missing_files_are_also_those_of_python(call, data):
         assert (again.errno, again.filename) == (error.errno, error.filename)
 
 
-def test_a_missing_driver_is_no_missing_file():
-    """The loader of shared libraries says "No such file or directory" too."""
+def test_missing_things_that_are_no_files(data):
+    """The names of these files look like messages about missing files."""
+    folder = data / "a: No such file or directory"
+    folder.mkdir()
+    (folder / "none.json").write_text('{"images": [], "annotations": [], "categories": []}')
+    with tarfile.open(folder / "the server answers 404.tar", "w") as tar:
+        tar.add(data / "text.jpg", "a.txt")
+    pipe = Pipeline(1, 1, None)
+    with pipe:
+        pipe.set_outputs(*fn.readers.file(file_root=data / "ok"))
+    for call in (
+        lambda: in_pipeline(lambda: fn.readers.coco(file_root=folder, annotations_file=folder / "none.json")[0]),
+        lambda: in_pipeline(
+            lambda: fn.readers.webdataset(paths=folder / "the server answers 404.tar", ext=["jpg"], missing_component_behavior="error")
+        ),
+        lambda: pipe.reader_meta(": no such file"),
+        lambda: fn.no_such_file(),
+    ):
+        with pytest.raises((StokerError, AttributeError)) as caught:
+            call()
+        assert not isinstance(caught.value, FileNotFoundError), caught.value
     said = "no CUDA driver: libcuda.so.1: cannot open shared object file: No such file or directory; leave the device out"
-    assert type(stoker.errors.from_status("NOT_FOUND", said, "", "", -1, -1, -1)) is NotFoundError
-    assert type(stoker.errors.from_status("NOT_FOUND", 'no operator "x"', "", "", -1, -1, -1)) is NotFoundError
+    assert type(stoker.errors.from_status("NOT_FOUND", said, "", "", -1, -1, -1, False)) is NotFoundError
 
 
-@pytest.mark.parametrize(
-    ("said", "uri", "missing"),
-    [
-        ("/data/404/ann.json: no images in it", "/data/404/ann.json", False),
-        ('shard-404.tar, line 3: the sample has no component "jpg"; it has cls', "", False),
-        ("this machine's metadata server gives no token (status 404)", "", False),
-        ("/a: no such file/b.json: no images in it", "/a: no such file/b.json", False),
-        ("s3://b/k: the server answers 403 AccessDenied", "s3://b/k", False),
-        ("s3://b/k: the server answers 404 NoSuchKey, The key does not exist", "s3://b/k", True),
-        ("https://h/k: the server answers 410", "https://h/k", True),
-        ("/x/shared object file.png: cannot open it: No such file or directory", "", True),
-    ],
-)
-def test_errors_of_paths_are_told_by_what_failed(said, uri, missing):
-    assert isinstance(stoker.errors.from_status("NOT_FOUND", said, "", uri, -1, -1, -1), FileNotFoundError) == missing
+def test_bad_samples_that_are_missing_files(data):
+    """The library reads the files on its own threads. The reader's message names the list, and ends in the operator and the line that made it."""
+    (data / "list.txt").write_text(f"{data}/ok/a/0.jpg 0\n{data}/none.jpg 1\n{data}/text.jpg 2\n{data}/ok/b/1.jpg 3\n")
+
+    @pipeline_def(batch_size=4, num_threads=2, device_id=None, on_error="skip", max_errors=3)
+    def definition():
+        return fn.decoders.image(fn.readers.file(file_list=data / "list.txt")[0])
+
+    pipe = definition()
+    pipe.run()
+    missing, damaged = pipe.bad_samples()
+    assert isinstance(missing, FileNotFoundError) and missing.filename == f"{data}/none.jpg" and "list.txt names it" in str(missing)
+    assert not isinstance(damaged, FileNotFoundError) and "text.jpg" in str(damaged)
 
 
 @pytest.mark.parametrize(

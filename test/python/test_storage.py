@@ -108,7 +108,7 @@ def test_missing_objects(store):
     fails("s3://photos/a b/train/class0", InvalidArgumentError, "7 images but no class folders", "give the list of the files")
     fails("http://127.0.0.1/x", StokerError, "only s3://, gs:// and local folders can be listed")
     fails("az://photos/train", StokerError, "az://")
-    fails([("s3://photos/none.jpg", 0)], StokerError, "s3://photos/none.jpg", "404 NoSuchKey")
+    fails([("s3://photos/none.jpg", 0)], FileNotFoundError, "s3://photos/none.jpg", "404 NoSuchKey")
 
 
 def test_a_missing_object_is_its_samples_failure(store, files):

@@ -145,6 +145,7 @@ static void check_failure(struct stk_io *io, const char *uri, int64_t offset, in
 	struct stk_request r = read_range(io, uri, offset, length, 1000000, &err);
 	if (r.status != want || !strstr(err.message, message))
 		fail_msg("%s: %s, \"%s\"", uri, stk_status_name(r.status), err.message);
+	assert_int_equal(err.missing, want == STK_NOT_FOUND && !strstr(err.message, "403"));
 	assert_null(r.buffer);
 	assert_null(strstr(err.message, SECRET));
 	assert_null(strstr(err.message, "Signature="));

@@ -126,7 +126,7 @@ static enum stk_status with_path(const char *path, enum stk_status s, struct stk
 	if (err && s != STK_CANCELLED && !stk__names_file(err->message, shown)) {
 		char was[600];
 		snprintf(was, sizeof was, "%.599s", err->message);
-		return stk__fail(err, s, "%.300s: %s", path, was);
+		return stk__fail_again(err, s, "%.300s: %s", path, was);
 	}
 	return s;
 }

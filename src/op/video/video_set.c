@@ -169,8 +169,8 @@ static enum stk_status name_file(const struct opening *o, int32_t i, const char 
 	snprintf(shown, sizeof shown, "%.*s", stk__uri_shown(path), path);
 	const bool named = stk__names_file(was, shown);
 	if (o->count == 1)
-		return named ? status : stk__fail(err, status, "%.300s: %s", path, was);
-	return stk__fail(
+		return named ? status : stk__fail_again(err, status, "%.300s: %s", path, was);
+	return stk__fail_again(
 		err, status, "%.300s%s%s (video %d of %lld)", named ? "" : path, named ? "" : ": ", was, i + 1, (long long)o->count);
 }
 
