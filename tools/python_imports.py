@@ -28,6 +28,7 @@ LAYERS = {
         "_signatures",
         "_drawing",
         "_to_device",
+        "_used_globals",
     ],
     "values": [
         "_catalog",

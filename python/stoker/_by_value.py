@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pickles callables that another process cannot import: lambdas, functions within functions, functions of the main module.
 
-Such a function is pickled as its code, its defaults, the variables of enclosing functions, and the global variables that its code names. All other objects
+Such a function is pickled as its code, its defaults, the variables of enclosing functions, and the global variables that its code uses. All other objects
 are pickled as usual, modules and their contents by name. The process that unpickles must run the same version of Python.
 """
 
@@ -13,17 +13,11 @@ import io
 import marshal
 import pickle
 import sys
-from collections.abc import Callable, Iterator
-from types import CodeType, FunctionType, ModuleType
+from collections.abc import Callable
+from types import FunctionType, ModuleType
 from typing import Any
 
-
-def names_in(code: CodeType) -> Iterator[str]:
-    """Yields the global names and attributes that a function's code uses, including the code of functions inside it."""
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from names_in(constant)
+from stoker._used_globals import globals_used_by
 
 
 def _imported(function: FunctionType) -> bool:
@@ -67,9 +61,8 @@ class _Pickler(pickle.Pickler):
         if not isinstance(obj, FunctionType) or _imported(obj):
             return NotImplemented
         cells = [_cell_value(cell) for cell in obj.__closure__ or ()]
-        mentioned = {name: obj.__globals__[name] for name in names_in(obj.__code__) if name in obj.__globals__}
         state = {
-            "globals": mentioned,
+            "globals": globals_used_by(obj),
             "cells": cells,
             "defaults": obj.__defaults__,
             "kwdefaults": obj.__kwdefaults__,

@@ -8,6 +8,7 @@ import threading
 import time
 import traceback
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -187,6 +188,27 @@ def test_functions_that_no_process_can_import_go_by_value(method):
     pipe = pipeline(lambda info: source(info), batch=False, settings={"py_start_method": method, "py_num_workers": 2})
     assert pipe.run()[0].as_array().tolist() == [[i * 3 + 24 + 1100, 9] for i in range(4)]
     pipe.close()
+
+
+LOCK = threading.Lock()  # has the name of an attribute in the test below
+
+
+def test_a_function_by_value_takes_the_variables_that_it_uses(monkeypatch):
+    """A variable with the name of an attribute is not used. Pickle refuses this one."""
+    from stoker import _by_value
+
+    monkeypatch.setitem(globals(), "FIRST", 1)
+
+    def source(info):
+        class Inside:
+            value = FIRST  # noqa: F821
+
+        return info.LOCK, Inside.value, [int(k) for k in (SECOND, "3")]  # noqa: F821
+
+    monkeypatch.setitem(globals(), "SECOND", "2")
+    made = pickle.loads(_by_value.dumps(source))
+    assert made.__globals__ is not globals()
+    assert made(SimpleNamespace(LOCK=0)) == (0, 1, [2, 3])
 
 
 @pytest.mark.timeout(60)

@@ -810,6 +810,73 @@ def test_what_is_compared_of_a_large_dataset():
         assert before != Contents(source, 1 << 18), k
 
 
+class Chain:
+    """A chain of more objects than pickle can follow."""
+
+    def __init__(self, length=3000):
+        self.value, self.rest = 0, None
+        if length:
+            self.rest = Chain(0)
+            last = self.rest
+            for _ in range(length):
+                last.rest = Chain(0)
+                last = last.rest
+
+
+def test_chains_of_objects_are_compared_by_identity():
+    """The processes of such a Dataset remain. Changes outside of the chain are noticed, also in a Dataset inside of another."""
+    from stoker.loader.sources._contents import Contents
+
+    chain, numbers = Chain(), [0]
+
+    class Holding:
+        def __init__(self):
+            self.value, self.chain = 0, Chain()
+
+        def __getitem__(self, i):
+            return chain, numbers[0]
+
+    class Inside:
+        def __init__(self):
+            self.dataset, self.many = Holding(), [Chain()] * 2000
+
+    changes = [
+        lambda s: setattr(s.dataset, "value", 1),
+        lambda s: setattr(s.dataset, "chain", Chain()),
+        lambda s: setattr(s, "many", list(s.many)),
+        lambda s: numbers.__setitem__(0, 1),
+    ]
+    for k, change in enumerate(changes):
+        source = Inside()
+        before = Contents(source, 1 << 20)
+        assert before.digest is not None and before == Contents(source, 1 << 20)
+        change(source)
+        assert before != Contents(source, 1 << 20), k
+    assert Contents(chain, 1 << 20) == Contents(chain, 1 << 20) != Contents(Chain(), 1 << 20)
+
+
+IMAGES = [0]  # has the name of an attribute of the Dataset below, as variables of training loops have
+
+
+def test_processes_remain_if_a_variable_has_the_name_of_an_attribute(monkeypatch):
+    class Named:
+        def __init__(self):
+            self.IMAGES = np.zeros((8, 4, 4, 3), np.uint8)
+
+        def __len__(self):
+            return 8
+
+        def __getitem__(self, i):
+            return self.IMAGES[i], os.getpid()
+
+    processes = set()
+    with Loader(Named(), 4, python_workers=1, multiprocessing_context="fork") as loader:
+        for k in range(3):
+            monkeypatch.setitem(globals(), "IMAGES", [k])
+            processes.update(flat(loader))
+    assert len(processes) == 1
+
+
 def test_processes_end_before_others_start(monkeypatch):
     """A Dataset's thread does not delay this. There are never twice as many copies of the Dataset."""
     from stoker.loader.sources import _fetch

@@ -198,6 +198,36 @@ if __name__ == "__main__":
     )
 
 
+@pytest.mark.parametrize("method", METHODS[:2])
+def test_processes_that_import_the_program_again_remain(tmp_path, tree, method):
+    """These processes get the variables that the program's file sets, so that starting them again would change nothing."""
+    check(
+        tmp_path,
+        tree,
+        method,
+        """
+import os
+used = [0]
+
+class Numbers:
+    of_the_class = 0
+    def __len__(self):
+        return 8
+    def __getitem__(self, i):
+        return np.zeros((8, 8, 3), np.uint8), np.array([os.getpid(), used[0], self.of_the_class])
+
+if __name__ == "__main__":
+    processes = Loader(Numbers(), 4, python_workers=1, multiprocessing_context=METHOD)
+    found = set()
+    for k in (1, 2):
+        used[0] = Numbers.of_the_class = k
+        found.update(tuple(row) for b in processes for row in b.label.tolist())
+    assert len(found) == 1 and next(iter(found))[1:] == (0, 0), found
+    processes.close()
+""",
+    )
+
+
 def test_what_owns_threads_or_memory_is_neither_pickled_nor_copied(tree):
     loader = Loader(tree, 4, transforms=[T.Resize((16, 16))])
     pipe = Pipeline(batch_size=2, num_threads=1, device_id=None)

@@ -11,6 +11,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from stoker._used_globals import globals_used_by
 from stoker._where import notice
 
 _CALLS = 8  # number of first calls that run one at a time, and whose effects on attributes are compared
@@ -162,4 +163,4 @@ def _objects_used_by(function: types.FunctionType) -> list[Any]:
     for cell in function.__closure__ or ():
         with contextlib.suppress(ValueError):  # the variable has no value yet
             found.append(cell.cell_contents)
-    return found + [function.__globals__[name] for name in function.__code__.co_names if name in function.__globals__]
+    return [*found, *globals_used_by(function).values()]

@@ -14,7 +14,7 @@ import types
 from collections.abc import Collection
 from typing import Any
 
-from stoker._by_value import names_in
+from stoker._used_globals import globals_used_by
 
 # Types of attributes of classes that are compared. Others, such as descriptors, belong to the class's code.
 _DATA = (bool, int, float, complex, str, bytes, type(None), list, tuple, dict, set, frozenset, types.FunctionType)
@@ -23,24 +23,30 @@ _LONG = 1000  # elements; longer containers of plain values are copied and compa
 _CONTAINERS = (list, dict, set, frozenset)
 _OBJECT = 256  # number of bytes that can be read in the time that pickle takes for an object
 _SPREAD = 4096  # elements that are compared of a larger array or text than may be read
+_LEVELS, _FEW = 8, 32  # limits of a search for objects that pickle cannot read: depth, number of elements and of such objects
 _SMALL = (*_PLAIN, bytearray, tuple, types.ModuleType, types.FunctionType, type)  # objects that are always read
 
 
 class Contents:
-    """A record of an object and of all that it holds: attributes, arrays, the variables that its functions use, and the attributes of classes of the program.
+    """A record of an object and of all that it holds: attributes, arrays, and with `code` also the variables that its functions use, and the attributes of
+    classes of the program.
 
-    Objects that cannot be pickled, such as locks and open files, are compared by their ids only. So are objects after the first `most` / 256, and their lengths.
-    Of arrays that exceed `most` bytes together, the address and some of the numbers are compared. digest: None if something cannot be read at all. Such contents
-    equal no others.
+    Objects that cannot be pickled, such as locks, open files and long chains of objects, are compared by their ids only. So are objects after the first `most` /
+    256, and their lengths. Of arrays that exceed `most` bytes together, the address and some of the numbers are compared. digest: None if something cannot be
+    read at all. Such contents equal no others.
     """
 
-    def __init__(self, thing: Any, most: int) -> None:
-        digester = _Digester(most)
+    def __init__(self, thing: Any, most: int, code: bool = True) -> None:
+        digester = _Digester(most, code)
         self.digest: bytes | None = None
+        try:
+            self.digest = digester.digest_of(thing)
+        except Exception:  # pickle and the user's methods for it raise errors of any kind
+            with contextlib.suppress(Exception):
+                digester = _Digester(most, code, _unreadable_in(thing, most, code))
+                self.digest = digester.digest_of(thing)
         self._copies = digester.copies
         self._kept = digester.kept  # the objects whose ids are in the digest, so that Python gives these ids to no other objects
-        with contextlib.suppress(Exception):  # pickle and the user's methods for it raise errors of any kind
-            self.digest = digester.digest_of(thing)
 
     def __eq__(self, other: object) -> bool:
         try:
@@ -69,10 +75,12 @@ class _Hash:
 
 class _Digester(pickle.Pickler):
     """Pickles an object to a digest. Arrays are not copied, functions and classes are known by their ids and by the data that they use, and long containers of
-    plain values are copied to `copies`. Such containers are mostly lists of paths and labels."""
+    plain values are copied to `copies`. Such containers are mostly lists of paths and labels. code: whether to read the data that functions and classes use.
+    unreadable: ids of objects that pickle cannot read, and that are known by these ids."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, code: bool, unreadable: Collection[int] = ()) -> None:
         self._out = _Hash(most)
+        self._code, self._unreadable = code, unreadable
         self._objects = most // _OBJECT  # how many objects are left to read; below 0 after that
         self.copies: list[Any] = []
         self.kept: list[Any] = []
@@ -101,6 +109,8 @@ class _Digester(pickle.Pickler):
         """Returns the replacement in the pickle for a long container, or for an object that is larger than may still be read; None for other objects. Pickle
         calls this for all objects."""
         self._objects -= 1
+        if self._unreadable and id(thing) in self._unreadable:
+            return self._identity(thing)
         kind = type(thing)
         if kind in (str, bytes, bytearray):
             return self._of_text(thing) if len(thing) > max(_SPREAD, self._out.left) else None
@@ -170,15 +180,54 @@ class _Digester(pickle.Pickler):
             return (id(thing),)
         self._seen.add(id(thing))
         self.kept.append(thing)
-        if not _is_users(thing.__module__):
+        if not self._code or not _is_users(thing.__module__):
             return (id(thing),)
         if isinstance(thing, type):
             held = {name: _function_in(value) for name, value in vars(thing).items() if not name.startswith("__") or callable(value)}
             held = {name: value for name, value in held.items() if isinstance(value, _DATA) or hasattr(value, "dtype")}
             return id(thing), thing.__bases__, held
-        used = {name: thing.__globals__[name] for name in names_in(thing.__code__) if name in thing.__globals__}
         cells = [_cell(cell) for cell in thing.__closure__ or ()]
-        return id(thing), cells, thing.__defaults__, thing.__kwdefaults__, vars(thing), used
+        return id(thing), cells, thing.__defaults__, thing.__kwdefaults__, vars(thing), globals_used_by(thing)
+
+
+def _unreadable_in(thing: Any, most: int, code: bool) -> set[int]:
+    """Returns the ids of objects inside of `thing` that pickle cannot read, mostly because they are links of a chain of a thousand objects and more. Looks for
+    them in attributes and elements, so that the rest of `thing` can be read."""
+    found: set[int] = set()
+    seen, level = {id(thing)}, [thing]
+    for _ in range(_LEVELS):
+        inner: list[Any] = []
+        for one in level:
+            parts = {id(part): part for part in _parts_of(one) if id(part) not in seen and not _is_readable(part, most, code)}
+            seen.update(parts)
+            inner += parts.values()
+            if not parts:
+                found.add(id(one))
+        if len(inner) > _FEW:
+            break
+        level = inner
+    return found.union(map(id, level))
+
+
+def _parts_of(thing: Any) -> list[Any]:
+    if isinstance(thing, (list, tuple, dict)):
+        parts = thing.values() if isinstance(thing, dict) else thing
+        return list(parts) if len(parts) <= _FEW else []
+    if isinstance(thing, types.FunctionType):
+        return [
+            *globals_used_by(thing).values(),
+            *itertools.chain.from_iterable(map(_cell, thing.__closure__ or ())),
+            *vars(thing).values(),
+        ]
+    return [type(thing), *map(_function_in, getattr(thing, "__dict__", {}).values())]
+
+
+def _is_readable(thing: Any, most: int, code: bool) -> bool:
+    try:
+        _Digester(most, code).digest_of(thing)
+    except Exception:
+        return False
+    return True
 
 
 def _digest_of(array: Any) -> bytes:
