@@ -214,6 +214,7 @@ static PyObject *pipeline_next(PyObject *object, PyObject *args)
 		return NULL;
 	let_go(self);
 	status = wait_batch(self, seconds < 0 || seconds > MOST_SECONDS ? -1 : (int64_t)(seconds * 1000), &batch, &err);
+	self->ended = hold && status == STK_END;
 	self->failed.any = stk_pipeline_failed_batch(self->p, &self->failed.epoch, &self->failed.planned, &self->failed.is_last);
 	if (PyErr_Occurred() || core_context_drain(self->context) < 0) {
 		if (batch)
@@ -282,6 +283,22 @@ static int pipeline_set_held(PyObject *object, PyObject *value, void *unused)
 	return 0;
 }
 
+static PyObject *pipeline_ended(PyObject *object, void *unused)
+{
+	(void)unused;
+	return Py_NewRef(((struct pipeline_object *)object)->ended ? Py_True : Py_False);
+}
+
+static int pipeline_set_ended(PyObject *object, PyObject *value, void *unused)
+{
+	const int on = value ? PyObject_IsTrue(value) : false;
+
+	(void)unused;
+	if (on >= 0)
+		((struct pipeline_object *)object)->ended = on;
+	return on < 0 ? -1 : 0;
+}
+
 static PyObject *pipeline_skip_epoch(PyObject *object, PyObject *unused)
 {
 	struct pipeline_object *self = (struct pipeline_object *)object;
@@ -322,6 +339,8 @@ CORE_LOCKED_METHOD(pipeline_next)
 CORE_LOCKED_METHOD(pipeline_put_back)
 CORE_LOCKED_GET(pipeline_held)
 CORE_LOCKED_SET(pipeline_set_held)
+CORE_LOCKED_GET(pipeline_ended)
+CORE_LOCKED_SET(pipeline_set_ended)
 CORE_LOCKED_GET(pipeline_failed)
 CORE_LOCKED_METHOD(pipeline_skip_epoch)
 CORE_LOCKED_METHOD(pipeline_cancel)
@@ -378,6 +397,9 @@ static PyMethodDef pipeline_methods[] = {
 static PyGetSetDef pipeline_getset[] = {
 	{"held", CORE_LOCKED(pipeline_held), CORE_LOCKED(pipeline_set_held),
 		"The Batch that put_back() returns to the pipeline; None: none.", NULL},
+	{"ended", CORE_LOCKED(pipeline_ended), CORE_LOCKED(pipeline_set_ended),
+		"Whether the last next() with hold=True returned None. The caller sets it to False after it has counted this end of an epoch.",
+		NULL},
 	{"failed", CORE_LOCKED(pipeline_failed), NULL,
 		"(epoch, planned, is_last) of the batch whose error the last next() raised; None: it did not raise the error of a batch.",
 		NULL},

@@ -15,6 +15,7 @@ struct pipeline_object {
 		int32_t planned;
 		bool is_last, any; /* any: whether the last next() raised the error of a batch, which these fields describe */
 	} failed;
+	bool ended;             /* whether the last next(hold=True) has reached the end of an epoch, which its caller has not counted yet */
 	struct stk_pipeline *p; /* NULL after close */
 	pid_t pid;
 	bool busy;        /* a call is inside the library without the GIL; guarded by the GIL */

@@ -34,7 +34,8 @@ class Session:
     end of the epoch was reported. failed: the batch whose error the last call of take() raised; None: it raised no such error. ends: number of ends of epochs
     that sources or `before` have reported. before: a function that take() calls before each batch; if it raises StopIteration, the epoch ends. check: a
     function that is called with the first batch. holds: whether `core.held` keeps each batch until its taker sets it to None, so that put_back() can return
-    the batch to the pipeline. keeps_state: whether close() keeps the state for state(), which takes time if there are many files. extra_state: an iterator's
+    the batch to the pipeline, and whether `core.ended` stays True after the end of an epoch until its taker sets it to False. keeps_state: whether close()
+    keeps the state for state(), which takes time if there are many files. extra_state: an iterator's
     method that returns entries for save() to add to the pipeline's state. restored: the state from which this run continues.
     """
 
@@ -71,8 +72,12 @@ class Session:
 
     def next(self, across: bool = False) -> _core.Batch | None:
         """Returns the next batch, or None once at the end of each epoch. With across=True, does not return None if batches of the reader may contain samples of
-        two epochs."""
+        two epochs. If `holds` is set, returns None again until the caller sets `core.ended` to False, because an interrupt may keep it from counting the end."""
+        if self.core.ended:
+            self._begin_epoch()
+            return None
         if self.last and not across and self._wraps:
+            self.core.ended = self.holds
             self._begin_epoch()
             return None
         wait_for_loop()
@@ -128,10 +133,12 @@ class Session:
         self.failed = None
         batch = self._next_of_epoch()
         if batch is None and self._end_asked:  # reset() was called after the epoch's last batch, before this end was known
-            self._end_asked = False
+            self.ends += 1
+            self._end_asked = self.core.ended = False
             batch = self._next_of_epoch()
-        if batch is None:
-            self._ended = True
+        if batch is None:  # counts the end without a call, at which an interrupt could come
+            self.ends += 1
+            self._ended, self.core.ended = True, False
             raise StopIteration
         return batch
 
@@ -140,9 +147,8 @@ class Session:
         if self.before is not None:
             try:
                 self.before()
-            except StopIteration:
-                self._begin_epoch()
-                self.ends += 1
+            except StopIteration:  # begins an epoch without a call, at which an interrupt could come
+                self._earlier, self.step, self.last = self._earlier + self.step, 0, False
                 return None
         for name, source in self._fed:
             if not source.prepare(self.delivered):
@@ -153,13 +159,13 @@ class Session:
                 return batch
             # Without a reader, the sources end the epoch. With one, a source may still end it earlier.
             if self._sources and (not self.core.readers() or any(s.ended_in(self._epoch) for s in self._sources)):
-                self.ends += 1
                 return None
+            self.core.ended = False
 
     def reset(self) -> None:
         """Lets take() continue with the next epoch after StopIteration. If the last batch of an epoch was taken before this call, but not StopIteration yet,
         the next take() raises none. In mid-epoch, does nothing."""
-        inside = self.step > 0 or (self.delivered == 0 and self.restored is not None and self.restored["consumed"] > 0)
+        inside = self.step > 0 or self.core.ended or (self.delivered == 0 and self.restored is not None and self.restored["consumed"] > 0)
         self._end_asked = inside and not self._ended
         self._ended = False
 
@@ -201,8 +207,9 @@ class Session:
 
     def skip_epoch(self) -> None:
         """Skips the rest of this epoch: the next batch is the first of the next epoch."""
-        if self.last:
+        if self.last or self.core.ended:
             self.next()  # the epoch has no batch left, so next() only reports its end
+            self.core.ended = False
         else:
             self.core.skip_epoch()
             self._begin_epoch()

@@ -647,6 +647,154 @@ def test_an_interrupt_at_any_call_loses_no_batch_of_a_pipeline(way, second):
     assert at > 5
 
 
+INTERRUPTED_AT_ENDS = {
+    **INTERRUPTED,
+    "stretches": lambda: _plain_loader(sampler=_WithoutLength()),
+    "own pipeline": lambda: _loader_of_a_pipeline(),
+}
+
+
+class _WithoutLength:
+    def __iter__(self):
+        return iter(range(8))
+
+
+def _loader_of_a_pipeline():
+    from stoker import Loader, Pipeline, fn
+
+    pipe = Pipeline(2, 1, None)
+    with pipe:
+        pipe.set_outputs(fn.readers.file(files=[__file__] * 8, labels=list(range(8)), name="Reader", tail="keep")[1])
+    return Loader(pipe, fields=("label",))
+
+
+@pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)  # the exception may come in a __del__, where CPython prints it
+@pytest.mark.parametrize("then", ["goes on", "begins a loop", "saves"])
+@pytest.mark.parametrize("kind", INTERRUPTED_AT_ENDS)
+def test_an_interrupt_at_the_end_of_an_epoch_does_not_lose_the_end(kind, then, monkeypatch):
+    """Ctrl-C comes at each call between the loop and the library in turn, after the epoch's last batch. The next call reports the end, and a new loop has the
+    batches of the next epoch."""
+    from stoker.loader._order import Order
+
+    monkeypatch.setattr(Order, "most", 4)  # ids in a stretch
+    files = (
+        "loader/loader.py",
+        "_run.py",
+        "_session.py",
+        "_epoch.py",
+        "_one_thread.py",
+        "_waiting.py",
+        "pipeline.py",
+        "_dataset.py",
+        "_source.py",
+    )
+    wanted = [[i + 100 * (kind in ("collate", "mix")) for i in (k, k + 1)] for k in range(0, 8, 2)]
+    loader, at, epoch = INTERRUPTED_AT_ENDS[kind](), 0, 0
+    try:
+        while True:
+            at += 1
+            batches = iter(loader)
+            taken = [next(batches).label.flatten().tolist() for _ in range(4)]
+            profile = raising(at, *files, kind=Stop)
+            sys.setprofile(profile)
+            try:
+                assert next(batches, None) is None
+            except Stop:
+                pass
+            finally:
+                sys.setprofile(None)
+            if then == "goes on":
+                taken += [batch.label.flatten().tolist() for batch in batches]
+            elif then == "saves" and kind not in (
+                "own pipeline",
+                "stretches",
+            ):  # whose states are of another kind, or refused before the end is known
+                state = loader.state_dict()
+                loader.close()
+                loader = INTERRUPTED_AT_ENDS[kind]()
+                loader.load_state_dict(state)
+            assert taken == wanted, at
+            assert [batch.label.flatten().tolist() for batch in loader] == wanted, at
+            epoch += 2
+            assert loader.epoch == epoch, at
+            if profile.calls < at:
+                break
+    finally:
+        loader.close()
+    assert at > 10
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("way", ["run", "pytorch", "dlpack", "pytorch with auto_reset", "two pipelines", "reader"])
+def test_an_interrupt_does_not_lose_the_end_of_an_epoch_of_a_pipeline(way):
+    """As above, for Pipeline.run and DALI's iterators: the next call raises StopIteration, once."""
+    import numpy as np
+    from stoker import Pipeline, fn
+    from stoker.plugin.dlpack import DLPackIterator
+    from stoker.plugin.pytorch import DALIGenericIterator
+
+    def numbers(info):
+        if info.idx_in_epoch >= 6:
+            raise StopIteration
+        return np.array([info.idx_in_epoch + 100 * info.epoch_idx])
+
+    def made():
+        pipe = Pipeline(2, 1, None)
+        with pipe:
+            if way == "reader":
+                pipe.set_outputs(fn.readers.file(files=[__file__] * 6, labels=list(range(6)), name="Reader")[1])
+            else:
+                pipe.set_outputs(fn.external_source(numbers, batch=False))
+        pipe.build()
+        return pipe
+
+    def taken():
+        try:
+            return take()
+        except StopIteration:
+            return "end"
+
+    files = ("base_iterator.py", "dlpack.py", "_session.py", "pipeline.py", "pytorch/__init__.py")
+    for at in range(1, 300):
+        pipe = made()
+        pipes, settings = [pipe], {"auto_reset": "auto_reset" in way}
+        if way == "two pipelines":
+            pipes.append(made())
+            settings["size"] = 12
+        elif way == "reader":
+            settings |= {"reader_name": "Reader", "auto_reset": True}
+        if way == "run":
+            take, reset = lambda: np.array(pipe.run()[0].as_tensor()).ravel().tolist(), pipe.reset  # noqa: B023
+        elif way == "dlpack":
+            iterator = DLPackIterator(pipe, ["x"], np.from_dlpack)
+            take, reset = lambda: next(iterator)["x"].ravel().tolist(), iterator.reset  # noqa: B023
+        else:
+            iterator = DALIGenericIterator(pipes, ["x"], **settings)
+            take, reset = lambda: next(iterator)[0]["x"].ravel().tolist(), iterator.reset  # noqa: B023
+        steps = [taken() for _ in range(3)]
+        profile = raising(at, *files, kind=Stop)
+        sys.setprofile(profile)
+        try:
+            steps.append(taken())
+        except Stop:
+            steps.append(taken())
+        finally:
+            sys.setprofile(None)
+        if not settings["auto_reset"]:
+            reset()
+        steps += [taken() for _ in range(4)]
+        second = 0 if way == "reader" else 100
+        epochs = [[i + first for i in (k, k + 1)] for first in (0, second) for k in (0, 2, 4)]
+        assert steps == [*epochs[:3], "end", *epochs[3:], "end"], at
+        for one in pipes:
+            one.close()
+        if profile.calls < at:
+            break
+    assert at > 5
+
+
 @pytest.mark.parametrize("feeds", ["run", "iter_setup"])
 def test_an_interrupt_does_not_pair_inputs_with_the_results_of_others(feeds, monkeypatch):
     """If the user feeds each batch, a batch that an interrupt kept from the caller is not given as the result of the next input."""

@@ -332,8 +332,9 @@ class Run:
         return self.order is not None or self.source.one_epoch
 
     def _next_epoch(self) -> None:
-        self.source.one_epoch = False  # tars are read from front to back in the first epoch at most
         self._leave_stretches()
+        # No call follows, at which an interrupt could come.
+        self.source.one_epoch = False  # tars are read from front to back in the first epoch at most
         self.epoch += 1
         self.resumed = self.ids = self._again = None
         self.inside = False
@@ -353,16 +354,6 @@ class Run:
     def _between_stretches(self) -> bool:
         """Returns whether a stretch of this epoch's ids has ended, and the next ids are not drawn yet."""
         return self.order is not None and self.drawn == self.epoch and self.indices is None
-
-    def _end_stretch(self, steps: int, ids: array[int] | None) -> None:
-        """Closes the pipeline of a stretch that has ended. steps: the number of batches that this pipeline delivered. ids: the next stretch; None: it is not
-        drawn yet."""
-        self.before, self.resumed, self.ids = self._steps_before + steps, None, None
-        try:
-            self._drop()
-        finally:  # also after an interrupt, because the loop would continue with the old ids
-            self.indices, self.count = ids, None if ids is None else len(ids)
-            self.source.forget_orders()
 
     def _further_ids(self) -> array[int] | None:
         """Draws the ids of the next stretch. Returns None if the epoch has ended: the sampler has too few further ids for a step."""
@@ -384,7 +375,8 @@ class Run:
             if self.session is not None and self.session._pid == os.getpid():
                 self.bad, self.bad_count = self.pipe._counted_bad_samples()
                 self._trace.close()
-            self.pipe.close()
+            pipe, self.pipe, self.session = self.pipe, None, None  # first, so that an interrupt leaves no closed pipeline here
+            pipe.close()
         self.pipe = self.session = None
         self.changed = False
         self.source.close()
@@ -412,29 +404,46 @@ class Run:
         session = self.session or self.ready()._started()
         if session.step == 1:
             self.watch.first_step_done(self.ready())
-        steps = session.step
-        batch = session.next()
-        if batch is None and self.order is not None and self.order.rest is not None:
-            try:
-                ids = self._further_ids()
-            except BaseException:
-                self._end_stretch(steps, None)  # else the pipeline would deliver this stretch again
-                raise
-            if ids is not None:
-                self._end_stretch(steps, ids)
-                return self._take()
-        if batch is None:
-            try:
+        stretch, ids = self.order is not None and self.order.rest is not None, None
+        try:
+            batch = session.next()
+            if batch is not None:
+                return batch
+            ids = self._further_ids() if stretch else None
+            stretch = ids is not None
+            if not stretch:
                 self.watch.end(self.ready(), self.epoch)
                 self.narrowed = int(self.ready().counters()["narrowed_images"])
-            finally:  # also after an interrupt, because the loop would continue with the next epoch
+            self._close_ended(stretch)
+            self._count_end(session, stretch, ids)
+        except BaseException:
+            if session.core.ended:  # else the loop would continue with the next epoch, or the pipeline would deliver this stretch again
                 try:
-                    if self._own_pipelines:
-                        self._keep_data()
-                        self._drop()
+                    self._close_ended(stretch)
                 finally:
-                    self._next_epoch()
-        return batch
+                    self._count_end(session, stretch, ids)
+            raise
+        return self._take() if stretch else None
+
+    def _close_ended(self, stretch: bool) -> None:
+        """Closes the pipeline of a stretch of ids that has ended, or of an epoch that has, if the next one needs another pipeline. Does nothing if it is already
+        closed."""
+        if not stretch and self._own_pipelines:
+            self._keep_data()
+        if stretch or self._own_pipelines:
+            self._drop()
+
+    def _count_end(self, session: Session, stretch: bool, ids: array[int] | None) -> None:
+        """Counts the end of an epoch, or of a stretch of its ids, that a session has reported. ids: the next stretch; None: it is not drawn yet."""
+        session.next()  # counts the end too, unless it has done so
+        if stretch:
+            self.source.forget_orders()
+            before, count = self._steps_before + session.delivered, None if ids is None else len(ids)
+            # No call follows, at which an interrupt could come.
+            self.before, self.resumed, self.ids, self.indices, self.count = before, None, None, ids, count
+        else:
+            self._next_epoch()
+        session.core.ended = False
 
     def put_back(self, failed: bool, changed: bool) -> None:
         """Makes the batch of the last take() the next one again, unless it has `failed` or was handed on. changed: a user's function may have changed the batch

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
@@ -283,6 +284,8 @@ class EpochIterator:
         late = tuple(self._given_by) if self._gives_late() else ()
         try:
             made = convert(self._take())
+        except StopIteration:  # without a call, at which an interrupt could come and take its place
+            raise
         except BaseException as e:
             if not isinstance(e, Exception):
                 self._put_back(late, *self._before)
@@ -552,22 +555,23 @@ class EpochIterator:
             if self._begun:
                 self._go_on_with("reset() in the middle of an epoch is ignored: iterate to its end, or use stoker.Loader")
             return
-        self._counter = self._carried() if self._samples >= 0 else 0
-        if self._shards is not None and self._policy is _FILL:
-            self._shards.next_epoch()
-        elif self._shards is not None:
-            self._shards.epoch += 1
-        self._shard_steps = self._steps(self._shards) if self._shards else 0
-        self._ended = False
-        self._begun = False
-        self._unanswered = []
-        self._given = self._restored = 0
-        self._done = [False] * len(self._pipes)
+        counter, done, shards, shard_steps = self._carried() if self._samples >= 0 else 0, [False] * len(self._pipes), self._shards, 0
+        if shards is not None:
+            shards = copy.copy(shards)
+            if self._policy is _FILL:
+                shards.next_epoch()
+            else:
+                shards.epoch += 1
+            shard_steps = self._steps(shards)
         for pipe in self._pipes:
             pipe.reset()
+        self._restored = 0
         if self._reader is not None:  # epochs of a reader that wraps differ in length
             self._metas = [p.reader_meta(self._reader) for p in self._pipes]
             self._full_steps = self._count_full_steps()
+        # No call follows, at which an interrupt could come. After an interrupt before this, the epoch has still ended, and the next call does all of it again.
+        self._counter, self._given, self._done, self._shards, self._shard_steps = counter, 0, done, shards, shard_steps
+        self._ended, self._begun, self._unanswered = False, False, []
 
     def __getstate__(self) -> Any:
         raise TypeError(
