@@ -20,7 +20,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { VERSION = 5, COLUMNS = 5, HASH = 8, BLOCK = 512, LONG_LIST = 2000, LARGE_FILE = 4 << 20, MOST_WITHOUT_BYTES = 1 << 20 };
+enum { VERSION = 6, COLUMNS = 5, HASH = 8, BLOCK = 512, LONG_LIST = 2000, LARGE_FILE = 4 << 20, MOST_WITHOUT_BYTES = 1 << 20 };
 enum { PTS, DURATION, POSITION, SIZE, FLAGS };
 static const char magic[8] = "STKVIDEO";
 

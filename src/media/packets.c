@@ -28,10 +28,13 @@ struct listing {
 	size_t compare_capacity;
 	int structure; /* of the previous packet's picture, as the parser of H.264 found it (enum AVPictureStructure) */
 	bool untimed;  /* a packet has no time of presentation */
-	bool stated; /* the file states a time of presentation. Of AVI files, FFmpeg reports times of decoding as those of bidirectional pictures. */
-	bool damaged; /* the demuxer found the previous packet incomplete */
-	bool repeats; /* the file is an MPEG program stream, for which FFmpeg may report the times of a header for two pictures */
-	int pid;      /* number of the stream in an MPEG-TS file; -1 for other containers */
+	bool stated;   /* the file states a time of presentation */
+	bool damaged;  /* the demuxer found the previous packet incomplete */
+	bool repeats;  /* the file is an MPEG program stream, for which FFmpeg may report the times of a header for two pictures */
+	/* Times of presentation that equal those of decoding come from the file: it is an MPEG program or transport stream. Of other files without times of
+	 * presentation, such as AVI, FFmpeg reports times of decoding as times of presentation. */
+	bool equal_counts;
+	int pid; /* number of the stream in an MPEG-TS file; -1 for other containers */
 };
 
 static enum stk_status no_memory(struct stk_error *err)
@@ -296,7 +299,7 @@ static enum stk_status add(struct listing *l, const AVPacket *found, struct stk_
 	l->dts[p->count] = found->dts == AV_NOPTS_VALUE ? STK_NO_TIME : found->dts;
 	forget_repeated(l);
 	l->untimed |= packet->pts == STK_NO_TIME;
-	l->stated |= packet->pts != STK_NO_TIME && packet->pts != l->dts[p->count];
+	l->stated |= packet->pts != STK_NO_TIME && (l->equal_counts || packet->pts != l->dts[p->count]);
 	l->picture[p->count] = p->count;
 	if (!stk__container_blank(l->c)) {
 		packet->flags |= is_hidden(l, found) ? STK_PACKET_DROPPED : 0;
@@ -536,6 +539,7 @@ enum stk_status stk__packets_read(struct stk_container *c, const struct stk_ffmp
 	const char *container = stk__container_format(c)->iformat->name;
 	l.repeats = strcmp(container, "mpeg") == 0;
 	l.pid = strcmp(container, "mpegts") == 0 ? stream->id : -1;
+	l.equal_counts = l.repeats || strcmp(container, "mpegts") == 0;
 	*out = (struct stk_packets){.tb_num = stream->time_base.num, .tb_den = stream->time_base.den};
 	if (out->tb_num <= 0 || out->tb_den <= 0)
 		return stk__fail(err, STK_CORRUPT, "the stream's time base is %d/%d, which is impossible: the file is damaged", out->tb_num,

@@ -363,6 +363,33 @@ def test_program_streams_keep_the_times_that_they_state(tmp_path, name, codec):
 
 
 @pytest.mark.parametrize(
+    ("name", "codec"),
+    [
+        ("mpeg2.mpg", "mpeg2video -g 12 -b:v 20k"),
+        ("mpeg4.vob", "mpeg4 -g 12 -q:v 31"),
+        ("h264.vob", "libx264 -bf 0 -b:v 20k"),
+        ("hevc.vob", "libx265 -preset ultrafast -b:v 20k -x265-params log-level=error:bframes=0"),
+    ],
+)
+@pytest.mark.parametrize("rate", [10, 25])
+def test_program_streams_without_b_frames_keep_the_times_that_they_state(tmp_path, name, codec, rate):
+    """A gap of 10 s follows frame 39. A time of presentation always equals the time of decoding. The file states the gap at the first picture whose header has
+    a time, and headers can be several pictures apart."""
+    path = tmp_path / name
+    gap = "-vf setpts=PTS+gte(N\\,40)*10/TB -vsync passthrough -force_key_frames expr:eq(n,40)"
+    videos.ffmpeg(f"-f lavfi -i testsrc2=size=96x64:rate={rate}:duration={80 / rate} {gap} -c:v {codec}", path)
+    known = np.array(guessed_times(path))
+    got = np.array(opened(path).get_frames_in_range(0, 80).pts_seconds.tolist())
+    want = got[0] + np.arange(80) / rate
+    after = int(np.argmax(np.diff(got))) + 1
+    want[after:] += 10
+    assert 40 <= after <= 52 and np.allclose(got, want, atol=1e-4)
+    away = np.abs(known - got)
+    away = away[~np.isnan(away)]
+    assert np.median(away) < 1e-4
+
+
+@pytest.mark.parametrize(
     ("name", "source", "rate", "codec"),
     [
         ("h264.mpg", "color=c=blue:size=320x240:rate=30:duration=4", 30, "libx264 -preset veryfast -crf 40"),
