@@ -163,9 +163,15 @@ static bool is_listed(struct stk_container *c)
 	return false;
 }
 
+/* Reports the failed call of FFmpeg that returned `code`. If FFmpeg lacks memory, a damaged file has probably stated an impossible size. STK_NO_MEMORY would
+ * end the pipeline, so the sample fails instead. */
 static enum stk_status failed(struct stk_container *c, int code, const char *what, struct stk_error *err)
 {
-	return c->status ? c->status : stk__ffmpeg_fail(c->f, code, what, err);
+	if (c->status)
+		return c->status;
+	if (code == AVERROR(ENOMEM))
+		return stk__fail(err, STK_LIMIT, "%s: the size of a packet is impossible, or needs more memory than there is", what);
+	return stk__ffmpeg_fail(c->f, code, what, err);
 }
 
 /* Reports that FFmpeg does not recognise the file. The message names the kind of file that its first bytes show. */
@@ -210,7 +216,7 @@ static enum stk_status open_format(struct stk_container *c, struct stk_error *er
 		return stk__fail(err, STK_LIMIT, "the header lists packets of more than %d times the file's size: it is damaged",
 			STK_MEDIA_MOST_TIMES);
 	int code = c->f->avformat_open_input(&c->format, NULL, NULL, NULL);
-	if (code == AVERROR(ENOMEM) && !c->status) /* the file asks for too much memory: STK_NO_MEMORY would end the pipeline */
+	if (code == AVERROR(ENOMEM) && !c->status)
 		return stk__fail(err, STK_LIMIT, "the file has more than %d streams, or its header asks for more memory than there is",
 			STK_MEDIA_MOST_STREAMS);
 	if (code < 0)

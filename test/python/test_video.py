@@ -849,6 +849,24 @@ def test_files_that_are_no_video(clips, tmp_path):
         opened(tmp_path / "list.mp4")
 
 
+@pytest.mark.parametrize("size", [0x7FFFFFFF, 0xFFFFFFFF])
+def test_a_packet_of_an_impossible_size_is_a_bad_sample(tmp_path, size):
+    """FFmpeg reports that memory ran out for a packet of 4 GiB. That would end the pipeline, although other files are intact."""
+    path = tmp_path / "good.ivf"
+    videos.ffmpeg("-f lavfi -i testsrc2=size=64x48:rate=10:duration=2 -c:v libvpx", path)
+    data, at = bytearray(path.read_bytes()), 32
+    for _ in range(5):
+        at += 12 + int.from_bytes(data[at : at + 4], "little")
+    data[at : at + 4] = size.to_bytes(4, "little")
+    bad = tmp_path / "bad.ivf"
+    bad.write_bytes(data)
+    with pytest.raises(stoker.StokerError, match="bad.ivf") as raised:
+        opened(bad)[:]
+    assert not isinstance(raised.value, stoker.errors.OutOfMemoryError)
+    loader = stoker.Loader([str(bad), str(path)], 1, frames=20, on_error="skip", max_errors=10)
+    assert sum(len(batch) for batch in loader) >= 1
+
+
 def test_a_cut_file_names_frame_and_time(clips, tmp_path):
     data = clips("front.mp4").read_bytes()
     path = tmp_path / "cut.mp4"
