@@ -107,7 +107,7 @@ bool core_source_callbacks(PyObject *source, struct stk_source_callbacks *out);
  * again. */
 PyObject *core_tree_take_apart(PyObject *module, PyObject *args);
 PyObject *core_tree_put_together(PyObject *module, PyObject *args);
-/* tree_groups(leaves, tensor_type, align): sorts tensors into groups. The tensors of a group have one dtype and equal extents
+/* tree_groups(leaves, tensor_type, align, least): sorts tensors into groups. The tensors of a group have one dtype and equal extents
  * after their first dimension. */
 PyObject *core_tree_groups(PyObject *module, PyObject *args);
 /* tree_assign(made, members, copies): sets made[members[i]] = copies[i] for each i whose members[i] is not -1, the mark of padding. */

@@ -38,8 +38,8 @@ static PyMethodDef core_functions[] = {
 	{"tree_put_together", core_tree_put_together, METH_VARARGS,
 		"tree_put_together(parts, made)\n--\n\nThe tree with other tensors: once for each tree_take_apart."},
 	{"tree_groups", core_tree_groups, METH_VARARGS,
-		"tree_groups(leaves, tensor_type, align)\n--\n\n([(tensors, rows, members, padding, step)], indexes of the rest): tensors that one torch.cat "
-		"joins, with paddings that align each to `align` bytes, as numbers of rows."},
+		"tree_groups(leaves, tensor_type, align, least)\n--\n\n([(tensors, rows, members, padding, step)], indexes of the rest): tensors that one torch.cat "
+		"joins, with paddings that align each to `align` bytes if it has at least `least`, as numbers of rows."},
 	{"tree_assign", core_tree_assign, METH_VARARGS,
 		"tree_assign(made, members, copies)\n--\n\nmade[members[i]] = copies[i], where members[i] is not -1."},
 	{"explain_missing", core_explain_missing, METH_O,

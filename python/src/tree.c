@@ -235,6 +235,7 @@ struct group_key {
 	int64_t dtype;
 	int64_t item; /* size in bytes of an element */
 	int64_t dims;
+	int64_t step;                   /* each tensor's number of rows is padded to a multiple of this, for alignment */
 	int64_t extents[MOST_DIMS - 1]; /* the first dims - 1 are set */
 };
 
@@ -245,7 +246,6 @@ struct group {
 	PyObject *rows;    /* list: number of rows of each input */
 	PyObject *members; /* list: index of each input among all tensors, -1 for padding */
 	PyObject *padding; /* list: indices of the ints in `tensors` */
-	Py_ssize_t step;   /* each tensor's number of rows is padded to a multiple of this, for alignment */
 };
 
 struct groups {
@@ -358,18 +358,25 @@ static int append(PyObject *list, int64_t value)
 	return failed;
 }
 
-/* Returns the number of rows to whose multiple the rows of a group's tensors are padded, so that each tensor begins at a multiple of `align` bytes. 1, for
- * no padding, for tensors without dimensions: the caller stacks them at a stride instead. */
-static Py_ssize_t step_of(const struct group_key *key, Py_ssize_t align)
+/* How tensors of a group are aligned: those of at least `least` bytes begin at multiples of `align` bytes, others at multiples of their elements. */
+struct alignment {
+	int64_t align, least;
+};
+
+/* Returns the step of a tensor's group. 1, for no padding, for tensors without dimensions: the caller stacks them at a stride instead. rows: the tensor's
+ * first extent. */
+static int64_t step_of(const struct group_key *key, int64_t rows, const struct alignment *a)
 {
-	int64_t row = key->item;
+	int64_t row = key->item, size;
 
 	if (!key->dims)
 		return 1;
 	for (int64_t i = 0; i + 1 < key->dims; i++)
 		if (__builtin_mul_overflow(row, key->extents[i], &row))
-			row = align; /* any value will do: a tensor with such large rows does not fit into memory, so its copy fails */
-	return (Py_ssize_t)(align / common_divisor(align, row));
+			return 1; /* a tensor with such large rows does not fit into memory, so its copy fails */
+	if (!__builtin_mul_overflow(row, rows, &size) && size < a->least)
+		return 1;
+	return a->align / common_divisor(a->align, row);
 }
 
 static size_t extents_in(const struct group_key *key)
@@ -381,22 +388,22 @@ static uint64_t hash_of(const struct group_key *key)
 {
 	uint64_t hash = (uint64_t)key->device;
 
-	const int64_t parts[] = {key->dtype, key->item, key->dims};
+	const int64_t parts[] = {key->dtype, key->item, key->dims, key->step};
+	const size_t n = sizeof(parts) / sizeof(parts[0]);
 
-	for (size_t i = 0; i < 3 + extents_in(key); i++)
-		hash = (hash ^ (uint64_t)(i < 3 ? parts[i] : key->extents[i - 3])) * 0x9E3779B97F4A7C15u;
+	for (size_t i = 0; i < n + extents_in(key); i++)
+		hash = (hash ^ (uint64_t)(i < n ? parts[i] : key->extents[i - n])) * 0x9E3779B97F4A7C15u;
 	return hash;
 }
 
 static bool same_key(const struct group_key *a, const struct group_key *b)
 {
-	return a->device == b->device && a->dtype == b->dtype && a->item == b->item && a->dims == b->dims &&
+	return a->device == b->device && a->dtype == b->dtype && a->item == b->item && a->dims == b->dims && a->step == b->step &&
 	       memcmp(a->extents, b->extents, extents_in(a) * sizeof(a->extents[0])) == 0;
 }
 
-/* Returns the group of a key, and adds it if it is missing. align: the wanted alignment of each tensor in bytes. On failure, returns NULL with an exception
- * set. */
-static struct group *group_of(struct groups *groups, const struct group_key *key, Py_ssize_t align)
+/* Returns the group of a key, and adds it if it is missing. On failure, returns NULL with an exception set. */
+static struct group *group_of(struct groups *groups, const struct group_key *key)
 {
 	const uint64_t hash = hash_of(key);
 
@@ -417,7 +424,7 @@ static struct group *group_of(struct groups *groups, const struct group_key *key
 
 	struct group *g = &groups->v[groups->count++];
 
-	*g = (struct group){.key = *key, .hash = hash, .step = step_of(key, align)};
+	*g = (struct group){.key = *key, .hash = hash};
 	g->tensors = PyList_New(0);
 	g->rows = PyList_New(0);
 	g->members = PyList_New(0);
@@ -430,7 +437,7 @@ static int add_to_group(const struct group *g, PyObject *tensor, Py_ssize_t inde
 	if (PyList_Append(g->tensors, tensor) < 0 || append(g->rows, rows) < 0 || append(g->members, index) < 0)
 		return -1;
 
-	int64_t pad = rows % g->step ? g->step - rows % g->step : 0;
+	int64_t pad = rows % g->key.step ? g->key.step - rows % g->key.step : 0;
 
 	if (!pad)
 		return 0;
@@ -446,7 +453,7 @@ static PyObject *list_of(const struct groups *groups)
 
 	for (size_t i = 0; list && i < groups->count; i++) {
 		const struct group *g = &groups->v[i];
-		PyObject *tuple = Py_BuildValue("OOOOn", g->tensors, g->rows, g->members, g->padding, g->step);
+		PyObject *tuple = Py_BuildValue("OOOOL", g->tensors, g->rows, g->members, g->padding, (long long)g->key.step);
 
 		if (!tuple || PyList_Append(list, tuple) < 0)
 			Py_CLEAR(list);
@@ -469,13 +476,14 @@ static void free_groups(struct groups *groups)
 PyObject *core_tree_groups(PyObject *module, PyObject *args)
 {
 	PyObject *leaves, *type, *result = NULL;
-	Py_ssize_t align;
+	long long align, least;
 
 	(void)module;
-	if (!PyArg_ParseTuple(args, "O!On", &PyList_Type, &leaves, &type, &align))
+	if (!PyArg_ParseTuple(args, "O!OLL", &PyList_Type, &leaves, &type, &align, &least))
 		return NULL;
 
 	const struct dlpack_exchange *table = exchange_of(type);
+	const struct alignment alignment = {.align = align, .least = least};
 	struct groups groups = {0};
 	PyObject *others = PyList_New(0);
 
@@ -490,7 +498,9 @@ PyObject *core_tree_groups(PyObject *module, PyObject *args)
 		if ((PyObject *)Py_TYPE(leaf) == type)
 			status = table ? read_by_dlpack(table, leaf, &key, &rows) : read_by_attributes(leaf, &key, &rows);
 		if (status > 0) {
-			struct group *g = group_of(&groups, &key, align);
+			key.step = step_of(&key, rows, &alignment);
+
+			struct group *g = group_of(&groups, &key);
 
 			status = g && add_to_group(g, leaf, i, rows) == 0 ? 1 : -1;
 		} else if (status == 0 && append(others, i) < 0) {

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 _CHUNK = 32 << 20  # default limit of the bytes in one packed copy
 _ALIGN = 16
 _MOST_ALIGN = 1 << 20
+# to_device aligns tensors from this size in bytes on. Kernels read large tensors faster if they are aligned, while the padding of each small one takes as long as
+# its copy.
+_LEAST_ALIGNED = 1024
 
 
 class Copied:
@@ -70,12 +73,13 @@ def to_device(tree: Any, device: Any) -> Any:
     ordered like other work on the current stream, so that no call has to wait for it. NumPy arrays become tensors. A tensor that is already on the device is
     not copied, as with Tensor.to. A copy to the CPU is complete when the function returns.
 
-    Tensors that were packed share a block of memory, which is freed with the last of them. torch.save writes the whole block, and an operation that resizes a
-    tensor, as out= may, can write over its neighbours. tensor.clone() has memory of its own.
+    Tensors that were packed share a block of memory, which is freed with the last of them. Those of at least 1 KiB begin at multiples of 16 bytes, others at
+    multiples of their elements' size. torch.save writes the whole block, and an operation that resizes a tensor, as out= may, can write over its neighbours.
+    tensor.clone() has memory of its own.
     """
     import torch
 
-    copied = start(tree, torch.device(device))
+    copied = start(tree, torch.device(device), least=_LEAST_ALIGNED)
     if copied._device.type != "cuda":
         return copied.get()
     return copied._made
@@ -114,11 +118,14 @@ def start_in_background(tree: Any, device: Any, **how: Any) -> Copied:
     return Started(_pool.submit(run))
 
 
-def start(tree: Any, device: Any, pinned: bool = True, pack: bool = True, align: int = _ALIGN, chunk: int = _CHUNK) -> Copied:
+def start(
+    tree: Any, device: Any, pinned: bool = True, pack: bool = True, align: int = _ALIGN, chunk: int = _CHUNK, least: int = 0
+) -> Copied:
     """Starts a copy on the current stream.
 
     pack: whether to pack small tensors. pinned: whether to pack them into pinned memory. align: number of bytes to which each packed tensor is aligned, a power
-    of two. chunk: the most bytes of one packed copy; a larger tensor is copied by itself.
+    of two. chunk: the most bytes of one packed copy; a larger tensor is copied by itself. least: the size in bytes from which on tensors are aligned; smaller
+    ones begin at multiples of their elements' size.
     """
     import torch
 
@@ -135,7 +142,7 @@ def start(tree: Any, device: Any, pinned: bool = True, pack: bool = True, align:
     sources: set[Any] = set()
     rest: Any = range(len(leaves))
     if pack:
-        buffers, sources, rest = _copy_packed(leaves, made, device, pinned, align, chunk, torch)
+        buffers, sources, rest = _copy_packed(leaves, made, device, pinned, align, chunk, least, torch)
     for k in rest:
         source = leaves[k].device
         if source != device:
@@ -282,7 +289,7 @@ def _tensor_of(array: Any, torch: Any) -> Any:
 
 
 def _copy_packed(
-    leaves: list[Any], made: list[Any], device: Any, pinned: bool, align: int, chunk: int, torch: Any
+    leaves: list[Any], made: list[Any], device: Any, pinned: bool, align: int, chunk: int, least: int, torch: Any
 ) -> tuple[list[Any], set[Any], list[int]]:
     """Copies tensors in few copies, and stores the results in `made`. A tensor that is on the device already stays. Returns the buffers of the copies, the
     devices that they were copied from, and the indexes of the tensors that cannot be packed.
@@ -290,7 +297,7 @@ def _copy_packed(
     The tensors of a group are adjacent in a buffer, so that one torch.cat packs them, and one unsafe_split_with_sizes returns views of their copies.
     Tensors without dimensions use torch.stack and unbind.
     """
-    groups, rest = _core.tree_groups(leaves, torch.Tensor, align)
+    groups, rest = _core.tree_groups(leaves, torch.Tensor, align, least)
     by_source: dict[Any, list[Any]] = {}
     for group in groups:
         source = group[0][0].device
@@ -313,7 +320,7 @@ def _copy_packed(
     else:
         return buffers, {*by_source}, rest
     packable = [None if k in unpackable else leaf for k, leaf in enumerate(leaves)]
-    return _copy_packed(packable, made, device, pinned, align, chunk, torch)
+    return _copy_packed(packable, made, device, pinned, align, chunk, least, torch)
 
 
 class _Piece:

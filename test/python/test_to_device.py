@@ -74,7 +74,7 @@ def test_packing_keeps_values_and_alignment(rng):
     leaves += [torch.tensor([1, 2, 3], dtype=torch.uint8), torch.ones(4, 3).t()]
     for align, chunk in [(1, 100), (16, 1 << 20), (64, 256), (16, 1)]:
         made = [None] * len(leaves)
-        _, sources, rest = _to_device._copy_packed(leaves, made, OTHER_CPU, False, align, chunk, torch)
+        _, sources, rest = _to_device._copy_packed(leaves, made, OTHER_CPU, False, align, chunk, 0, torch)
         assert sources == {torch.device("cpu")} and rest == []
         assert all(torch.equal(a, b) and a.is_contiguous() and a.data_ptr() % align == 0 for a, b in zip(made, leaves, strict=True))
         assert all(a.data_ptr() != b.data_ptr() for a, b in zip(made, leaves, strict=True))
@@ -289,7 +289,7 @@ def test_tensors_that_cannot_be_packed_are_copied_one_by_one(rng):
         torch.full((3, 1, 2), 5.0),
     ]
     made = list(leaves)
-    _, _, rest = _to_device._copy_packed(leaves, made, OTHER_CPU, False, 16, 1 << 20, torch)
+    _, _, rest = _to_device._copy_packed(leaves, made, OTHER_CPU, False, 16, 1 << 20, 0, torch)
     assert sorted(rest) == [1, 2, 3, 6, 8]
     for k, (a, b) in enumerate(zip(made, leaves, strict=True)):
         assert (a is b) == (k in rest), k
@@ -299,7 +299,8 @@ def test_tensors_that_cannot_be_packed_are_copied_one_by_one(rng):
     assert [c.shape for c in copies] == [leaf.shape for leaf in leaves] and copies[1].requires_grad
 
 
-def test_groups_are_the_same_without_dlpacks_table(rng):
+@pytest.mark.parametrize("least", [0, 20, 1024])
+def test_groups_are_the_same_without_dlpacks_table(rng, least):
     """Tensors are grouped alike by DLPack's table of functions and, as with an older torch that has none, by their attributes dtype and shape."""
     from stoker import _core
 
@@ -310,8 +311,8 @@ def test_groups_are_the_same_without_dlpacks_table(rng):
     shapes = [(), (1,), (5,), (4, 3), (2, 3), (0, 3), (2, 0), (3, 1, 7)]
     tensors = [torch.zeros(shapes[k % len(shapes)], dtype=[torch.uint8, torch.float64, torch.bool][k % 3]) for k in range(48)]
     tensors = [tensors[k] for k in rng.permutation(48)]
-    by_table, rest = _core.tree_groups(tensors, torch.Tensor, 16)
-    by_attributes, same_rest = _core.tree_groups([Like(t) for t in tensors], Like, 16)
+    by_table, rest = _core.tree_groups(tensors, torch.Tensor, 16, least)
+    by_attributes, same_rest = _core.tree_groups([Like(t) for t in tensors], Like, 16, least)
     assert rest == same_rest and len(by_table) == len(by_attributes) > 6
     for (_, *one), (_, *other) in zip(by_table, by_attributes, strict=True):
         assert one == other
@@ -327,7 +328,7 @@ def test_tensors_of_two_devices_are_in_different_groups():
         def __init__(self, device):
             self.device = torch.device(device)
 
-    groups, rest = _core.tree_groups([Like(name) for name in ("cpu", "cuda:0", "cuda:1", "cpu", "cuda:1")], Like, 16)
+    groups, rest = _core.tree_groups([Like(name) for name in ("cpu", "cuda:0", "cuda:1", "cpu", "cuda:1")], Like, 16, 0)
     assert rest == []
     assert [[k for k in group[2] if k >= 0] for group in groups] == [[0, 3], [1], [2, 4]]
 
@@ -338,7 +339,17 @@ def test_hundreds_of_shapes_and_dtypes(rng):
     leaves = [torch.from_numpy(rng.integers(0, 2, shape)).to(dtypes[k % 5]) for k, shape in enumerate(shapes)]
     made = stoker.to_device(leaves, OTHER_CPU)
     for a, b in zip(made, leaves, strict=True):
-        assert a is not b and a.dtype == b.dtype and torch.equal(a, b) and a.data_ptr() % 16 == 0
+        assert a is not b and a.dtype == b.dtype and torch.equal(a, b) and a.data_ptr() % a.element_size() == 0
+
+
+def test_only_large_tensors_are_aligned(rng):
+    leaves = [torch.from_numpy(rng.integers(0, 99, int(n)).astype(np.uint8)) for n in rng.permutation([*range(1, 200), *range(1000, 1050)])]
+    made = stoker.to_device(leaves, OTHER_CPU)
+    assert all(torch.equal(a, b) for a, b in zip(made, leaves, strict=True))
+    assert all(a.data_ptr() % 16 == 0 for a in made if len(a) >= 1024)
+    assert len({a.data_ptr() % 16 for a in made if len(a) < 1024}) > 1
+    packed = start_copy(leaves, OTHER_CPU, use_background_thread=False).get()
+    assert all(a.data_ptr() % 16 == 0 and torch.equal(a, b) for a, b in zip(packed, leaves, strict=True))
 
 
 def test_containers_of_the_users_come_back_in_order():

@@ -71,6 +71,8 @@ def test_transforms_get_frames_on_the_gpu(torch_cuda, folder):
 
 def test_batches_do_not_wait_for_the_work_of_the_loop(torch_cuda, folder):
     """Threads make batches while the loop's stream is busy, and the loop's stream waits for them by itself."""
+    if folder.name != "h264.mp4":
+        pytest.skip("the driver waits for the whole GPU when it says that it has no engine for a codec")
     torch = torch_cuda
     wanted = [b["observation.images.cam0"] for b in batches(folder, "cpu")]
     loader = batches(folder, "cuda", num_threads=3)
