@@ -76,7 +76,8 @@ class RobotLoader:
         device: Any,
         threads: int | str,
     ) -> None:
-        _options.check_flags(shuffle=shuffle, drop_last=drop_last)
+        for name, value in (("shuffle", shuffle), ("drop_last", drop_last)):
+            _numbers.flag(f"Loader.from_lerobot: {name}", value)
         self.dataset = dataset
         self._shard = _ranks.resolve(shard)
         self._batch = _options.batch_of(batch_size, global_batch_size, self._shard)
