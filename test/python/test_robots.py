@@ -603,6 +603,19 @@ def test_the_command_inspects_robots(tmp_path, version):
 MASKS = [[True, False, True], np.array([True, False, True]), torch.tensor([True, False, True])]  # of episodes; true is no number here
 
 
+@pytest.mark.parametrize("version", [3, 2])
+@pytest.mark.parametrize("cameras", [0, 1])
+def test_a_loader_of_files_names_from_lerobot(tmp_path, version, cameras):
+    make(tmp_path, version=version, cameras=cameras)
+    makes = [Loader, Loader.from_parquet]
+    makes += [
+        lambda folder, size, more=more: Loader(folder, size, **more) for more in ({"fields": {"audio": stoker.Audio()}}, {"frames": 2})
+    ]
+    for of_files in makes:
+        with pytest.raises(InvalidArgumentError, match=rf"holds a LeRobot data set.*: Loader.from_lerobot\('{tmp_path}', batch_size, "):
+            of_files(str(tmp_path), 4)
+
+
 def test_what_is_refused(tmp_path):
     with pytest.raises(NotFoundError, match=r"info.json: it does not exist"):
         Loader.from_lerobot(tmp_path, 4)
@@ -622,6 +635,8 @@ def test_what_is_refused(tmp_path):
         ({"columns": ["acton"]}, "no 'acton'"),
         ({"columns": "action"}, r"columns is a list of keys, as \['action'\], not 'action'"),
         ({"columns": 3}, "columns is a list of keys"),
+        ({"shuffle": "groups"}, "Loader.from_lerobot: shuffle is True or False, not 'groups'"),
+        ({"drop_last": "no"}, "Loader.from_lerobot: drop_last is True or False, not 'no'"),
         ({"episodes": 1}, r"episodes is a list of the numbers of episodes, as \[0, 3\], not 1"),
         ({"episodes": "0"}, "episodes is a list"),
         ({"episodes": [[0]]}, r"no episode \[0\]"),

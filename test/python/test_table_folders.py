@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Folders of Parquet files: a Loader reads the rows that pyarrow.dataset reads, or names the part that it would leave out."""
 
+import json
 import re
+import shutil
 import subprocess
 import sys
 
 import pytest
-from stoker import Loader
+from stoker import Audio, Loader
 from stoker.errors import InvalidArgumentError, ReadError
 from stoker.loader.sources._table import inspect
 from tables import pa, write
@@ -153,6 +155,29 @@ def test_splits_next_to_folders_are_not_mixed(tmp_path):
     (tmp_path / "images" / "x.jpg").touch()
     with pytest.raises(InvalidArgumentError, match="its files are of several splits"):
         Loader.from_parquet(tmp_path, 1)
+
+
+SAVED = {"state.json": {"_data_files": [{"filename": "a.arrow"}]}, "dataset_dict.json": {"splits": ["test", "train"]}}
+
+
+@pytest.mark.parametrize("name", list(SAVED))
+@pytest.mark.parametrize("arguments", [{}, {"fields": {"audio": Audio()}}, {"frames": 2}], ids=["images", "sounds", "clips"])
+@pytest.mark.parametrize("make", [Loader, Loader.from_parquet])
+def test_a_folder_that_datasets_saved_is_recognised(tmp_path, make, arguments, name):
+    (tmp_path / "test").mkdir()
+    (tmp_path / "test" / "a.arrow").touch()
+    (tmp_path / name).write_text(json.dumps(SAVED[name]))
+    one = "" if name == "state.json" else "[SPLIT]"
+    with pytest.raises(
+        InvalidArgumentError, match=re.escape(f"Loader(datasets.load_from_disk('{tmp_path}'){one}, batch_size, ...) reads ")
+    ):
+        make(str(tmp_path), 1, **arguments)
+
+
+def test_a_folder_of_images_may_hold_a_state(tmp_path, tree):
+    shutil.copytree(tree, tmp_path / "tree")
+    (tmp_path / "tree" / "state.json").write_text('{"epoch": 3}')
+    assert len(Loader(tmp_path / "tree", 1)) == len(Loader(tree, 1))
 
 
 @pytest.mark.parametrize("command", ["inspect", "pack"])

@@ -289,7 +289,6 @@ def from_folder(folder: str, split: str) -> Source:
     """Opens a folder of images, or of CIFAR's binary files, which have splits."""
     if is_cifar(Path(folder)):
         return CifarSource(folder, split)
-    _refuse_robots(folder)
     ending = os.path.splitext(folder)[1].lower()
     if ending in _OTHER_FILES and os.path.isfile(folder) and not _is_index(folder):
         raise InvalidArgumentError(f"Loader: {folder}: a file, not a folder of class folders; {_OTHER_FILES[ending]}")
@@ -302,18 +301,6 @@ def table_error(source: Any) -> InvalidArgumentError:
     return InvalidArgumentError(
         f"Loader: {what} is a table: Loader.from_csv({table}, batch_size, path=COLUMN, targets=COLUMNS) reads it, with COLUMN the name of its column of paths"
     )
-
-
-def _refuse_robots(folder: str) -> None:
-    """Raises InvalidArgumentError for the folder of a LeRobot data set, whose folders `data`, `meta` and `videos` are no classes."""
-    try:
-        text = "" if _files.is_uri(folder) else _files.read_text(Path(folder, "meta", "info.json"))
-    except (OSError, ValueError):
-        return
-    if '"codebase_version"' in text:
-        raise InvalidArgumentError(
-            f"Loader: {folder} holds a LeRobot data set (meta/info.json): Loader.from_lerobot({folder!r}, batch_size, ...) reads it"
-        )
 
 
 def listed(source: Any) -> Any:

@@ -10,20 +10,22 @@ from collections.abc import Collection, Sequence
 from typing import Any
 from urllib.parse import unquote
 
-from stoker._files import open_binary
+from stoker._files import open_binary, read_text
 from stoker.errors import InvalidArgumentError, ReadError, StokerError, UnsupportedError
 
 PARTITION = re.compile("([^=/]+)=([^/]*)")  # a folder named COLUMN=VALUE, as Hive and Spark write it
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+# `datasets` writes STATE into the folder of a data set, and SPLITS into a folder that holds the folders of several splits.
+STATE, SPLITS = "state.json", "dataset_dict.json"
 _OTHER_ENDING = re.compile(r"\.(?!parq$)[a-z]\w*$", re.IGNORECASE)  # the ending of a file that is taken for no Parquet file
 _MAGIC = b"PAR1"  # the first bytes of a Parquet file
 # The splits that `datasets` sees in names of files and folders, by the words for them. The rule stands in datasets/data_files.py; capitals count here, too.
-_SPLITS = {
+_SPLIT_OF_WORD = {
     **dict.fromkeys(("train", "training"), "train"),
     **dict.fromkeys(("validation", "valid", "val", "dev"), "validation"),
     **dict.fromkeys(("test", "testing", "eval", "evaluation"), "test"),
 }
-_SPLIT_WORD = re.compile(rf"(?:^|(?<=[-._ 0-9]))({'|'.join(_SPLITS)})(?=[-._ 0-9]|$)", re.IGNORECASE)
+_SPLIT_WORD = re.compile(rf"(?:^|(?<=[-._ 0-9]))({'|'.join(_SPLIT_OF_WORD)})(?=[-._ 0-9]|$)", re.IGNORECASE)
 _TRAIN = frozenset({"train"})
 
 
@@ -39,17 +41,49 @@ def tables_of(source: Any) -> list[str] | None:
     """Returns the names and patterns of a source's Parquet files; None for other sources. Such a source is one name, a list of names, a folder with Parquet
     files and no folders, or a folder of partitions. Files and folders whose names begin with a dot or "_" do not count: writers keep unfinished and private
     files there, and pyarrow and Spark leave them out, too. Raises UnsupportedError if the folder has a log that says which of its files count, and
-    InvalidArgumentError or ReadError if some files or partitions of a table would be left out, or if the folder holds several splits."""
+    InvalidArgumentError or ReadError if some files or partitions of a table would be left out, if the folder holds several splits, or if it is a data set that
+    something else reads."""
     if names_tables(source) and not os.path.isdir(os.fsdecode(source)):
         return [os.fsdecode(source)]
     if isinstance(source, (list, tuple)) and source and all(map(names_tables, source)):
         return [os.fsdecode(s) for s in source]
     if isinstance(source, (str, os.PathLike)) and os.path.isdir(source):
         folder = os.fspath(source)
+        _refuse_data_sets(folder)
         found = _tables_of_folder(folder)
         _refuse_splits(folder, found)
         return found or None
     return None
+
+
+def _refuse_data_sets(folder: str) -> None:
+    """Raises InvalidArgumentError for a data set of LeRobot, and for a folder that `datasets` saved. Their folders are no classes, splits or partitions."""
+
+    def has(word: str, *names: str) -> bool:
+        try:
+            return f'"{word}"' in read_text(os.path.join(folder, *names))
+        except (OSError, ValueError):
+            return False
+
+    if has("codebase_version", "meta", "info.json"):
+        raise InvalidArgumentError(
+            f"{folder} holds a LeRobot data set (meta/info.json): Loader.from_lerobot({folder!r}, batch_size, ...) reads it"
+        )
+    saved = f"Loader(datasets.load_from_disk({folder!r})"
+    if has("_data_files", STATE):
+        raise InvalidArgumentError(
+            f"{folder} holds a data set that `datasets` saved ({STATE}): {saved}, batch_size, ...) reads it; or make tars of it, as by `stoker pack`"
+        )
+    if has("splits", SPLITS):
+        raise InvalidArgumentError(
+            f"{folder} holds several data sets that `datasets` saved ({SPLITS}): {saved}[SPLIT], batch_size, ...) reads one; or make tars of one, as "
+            "by `stoker pack`"
+        )
+
+
+def is_saved(folder: str) -> bool:
+    """Returns whether `datasets` made the folder, by save_to_disk."""
+    return any(os.path.isfile(os.path.join(folder, name)) for name in (STATE, SPLITS))
 
 
 def _tables_of_folder(folder: str) -> list[str]:
@@ -154,7 +188,7 @@ def _split_words(path: str) -> list[str]:
 
 def _split_of(path: str) -> frozenset[str]:
     """Returns the splits in the name of a file or folder; a name such as "test_train.parquet" has two."""
-    return frozenset(_SPLITS[word] for word in _split_words(path))
+    return frozenset(_SPLIT_OF_WORD[word] for word in _split_words(path))
 
 
 def _different_splits(paths: Sequence[str]) -> set[frozenset[str]]:

@@ -24,9 +24,9 @@ from stoker._storage import common
 from stoker.errors import CorruptError, InvalidArgumentError, StokerError
 from stoker.loader.sources._command import STORAGE_FLAGS, STORAGE_TEXTS, UsageError, parse, put, say, storage_of, whole
 from stoker.loader.sources._fetch import Threads, unfinished
-from stoker.loader.sources._table_folders import is_table, names_tables
+from stoker.loader.sources._table_folders import is_saved, is_table, names_tables
 from stoker.loader.sources._table_members import Plan, Sample, null_notes, plan_of, samples
-from stoker.loader.sources._table_rows import Part, Rows, is_saved, rows_of
+from stoker.loader.sources._table_rows import Part, Rows, rows_of
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

@@ -18,12 +18,10 @@ from stoker.errors import CorruptError, InvalidArgumentError, ReadError
 from stoker.loader.sources._table import partitions_of, with_partitions
 from stoker.loader.sources._table_features import features_of, other_classes
 from stoker.loader.sources._table_files import find, parquet, read_footers, read_group
-from stoker.loader.sources._table_folders import tables_of
+from stoker.loader.sources._table_folders import SPLITS, STATE, is_saved, tables_of
 
 _SCHEMA, _DICTIONARY, _BATCH = 1, 2, 3  # kinds of messages of an Arrow stream
 _END = b"\xff\xff\xff\xff\0\0\0\0"  # the end of an Arrow stream; pyarrow does not require it, but files of `datasets` have it
-# `datasets` writes _STATE into the folder of a data set, and _SPLITS into a folder that holds the folders of several splits.
-_STATE, _SPLITS = "state.json", "dataset_dict.json"
 
 
 @dataclass
@@ -48,11 +46,6 @@ class Rows:
         str, tuple[str, str]
     ]  # by column of images: the mode of Pillow to which `datasets` converts them, and the first file that says so
     facts: list[Any]  # for each file, a list of its name and of values that change if the file is replaced; all can be written as JSON
-
-
-def is_saved(folder: str) -> bool:
-    """Returns whether `datasets` made the folder, by save_to_disk."""
-    return any(os.path.isfile(os.path.join(folder, name)) for name in (_STATE, _SPLITS))
 
 
 def rows_of(sources: Sequence[str], storage: Storage, named: Collection[str] = ()) -> Rows:
@@ -144,14 +137,14 @@ def _saved(folder: str) -> Rows:
     """Opens a data set that `datasets` saved as Arrow streams. Raises InvalidArgumentError for a folder of several data sets."""
     import pyarrow as pa
 
-    if not os.path.isfile(os.path.join(folder, _STATE)):
-        splits = _json(os.path.join(folder, _SPLITS)).get("splits")
+    if not os.path.isfile(os.path.join(folder, STATE)):
+        splits = _json(os.path.join(folder, SPLITS)).get("splits")
         first = str(splits[0]) if isinstance(splits, list) and splits else "train"
         raise InvalidArgumentError(f"{folder}: it holds several data sets: pack each one, as {os.path.join(folder, first)}")
-    state = _json(os.path.join(folder, _STATE))
+    state = _json(os.path.join(folder, STATE))
     if state.get("_indices_data_files"):
         raise InvalidArgumentError(f"{folder}: its rows are chosen by a list of indices: load it, and save dataset.flatten_indices()")
-    names = [os.path.join(folder, name) for name in _file_names(state, os.path.join(folder, _STATE))]
+    names = [os.path.join(folder, name) for name in _file_names(state, os.path.join(folder, STATE))]
     parts: list[Part] = []
     facts: list[Any] = []
     schemas: list[tuple[str, Any]] = []
