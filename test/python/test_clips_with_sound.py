@@ -243,6 +243,27 @@ def test_other_sources_give_the_clips_of_files(files, films, tmp_path):
         )
 
 
+def test_columns_that_the_sounds_of_clips_would_replace_are_refused(files, tmp_path):
+    names = ["flac.mkv", "stereo.mov"]
+    rows = [{"path": str(files / name), "audio": f"word {k}", "rate": 7, "sound_lengths": k} for k, name in enumerate(names)]
+    table = tmp_path / "films.csv"
+    table.write_text("\n".join([",".join(rows[0]), *(",".join(map(str, row.values())) for row in rows)]) + "\n")
+
+    class Films(torch.utils.data.Dataset):
+        def __len__(self):
+            return len(rows)
+
+        def __getitem__(self, i):
+            return {("clip" if name == "path" else name): value for name, value in rows[i].items()}
+
+    for make, source in ((Loader.from_csv, table), (Loader, Films())):
+        for name, more in (("audio", {"audio": Audio()}), ("rate", {"sound": Audio(), "rate": None})):
+            with pytest.raises(StokerError, match=f"a sound adds a field '{name}', and the data have one of this name: rename it"):
+                next(iter(make(source, 2, fields={"clip": Video(4), **more})))
+        batch = next(iter(make(source, 2, fields={"clip": Video(4), "sound": Audio(mono=True)})))
+        assert batch._fields == ("clip", "sound", "sound_lengths") and batch.sound_lengths.tolist() == [2560, 3528]
+
+
 def test_torchaudios_transforms(files):
     T = pytest.importorskip("torchaudio.transforms")
     steps = [stoker.transforms.Resize((32, 32)), T.MelSpectrogram(16000, n_fft=512, n_mels=40), T.AmplitudeToDB()]

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import tarfile
 
 import numpy as np
 import pytest
@@ -412,3 +414,85 @@ def test_tables_that_datasets_writes(hub, sounds, tmp_path):
     check_padded(
         Loader(tmp_path / "hub.parquet", 6, fields={"audio": Audio(), "speaker": None}, last_batch="keep"), sounds, list(range(COUNT))
     )
+
+
+# ---- columns that are called as a field of the sounds ----
+
+
+def own_columns(form, sounds, root):
+    """Returns a function from fields to the first batch of 3 sounds. The data have a column `rate` and a column `audio_lengths`, with other values than the
+    sounds' own."""
+    part = sounds[:3]
+    paths = [str(root / f"{i}.wav") for i in range(3)]
+    for path, sound in zip(paths, part, strict=True):
+        with open(path, "wb") as f:
+            f.write(sound)
+    rows = [{"audio": s, "rate": 7 + i, "audio_lengths": i} for i, s in enumerate(part)]
+    make = Loader
+    if form in ("table", "from_parquet", "datasets", "stream", "bare stream"):
+        columns = {name: pa.array([row[name] for row in rows]) for name in rows[0]}
+        columns["audio"] = pa.array([{"bytes": s, "path": None} for s in part], SOUNDS)
+        source = write(root / "t.parquet", columns)
+        make = Loader.from_parquet if form == "from_parquet" else Loader
+        if form not in ("table", "from_parquet"):
+            datasets = pytest.importorskip("datasets")
+            source = datasets.Dataset(pa.table(columns)).cast_column("audio", datasets.Audio(decode=False))
+            source = source if form == "datasets" else source.to_iterable_dataset()
+            source = source.map(lambda row: row) if form == "bare stream" else source
+    elif form == "csv":
+        lines = [f"{path},{row['rate']},{row['audio_lengths']}\n" for path, row in zip(paths, rows, strict=True)]
+        (root / "t.csv").write_text("path,rate,audio_lengths\n" + "".join(lines))
+        source, make = root / "t.csv", Loader.from_csv
+    elif form == "manifest":
+        lines = [json.dumps({**row, "audio": None, "audio_filepath": path}) + "\n" for path, row in zip(paths, rows, strict=True)]
+        (root / "t.json").write_text(json.dumps({"audio_filepath": paths[0]}) + "\n" + "".join(lines[1:]))
+        source = root / "t.json"
+    elif form == "tars":
+        with tarfile.open(root / "t.tar", "w") as tar:
+            for i, row in enumerate(rows):
+                for ending, data in (("wav", row["audio"]), ("cls", b"%d" % row["rate"]), ("txt", b"%d" % row["audio_lengths"])):
+                    info = tarfile.TarInfo(f"{i}.{ending}")
+                    info.size = len(data)
+                    tar.addfile(info, io.BytesIO(data))
+        components = {"audio": "wav", "rate": "cls", "audio_lengths": "txt"}
+        source, make = str(root / "t.tar"), lambda *given, **more: Loader.from_tars(*given, components=components, **more)
+    elif form == "iterable":
+
+        class Stream(torch.utils.data.IterableDataset):
+            def __iter__(self):
+                return iter(rows)
+
+        source = Stream()
+    else:
+
+        class Dicts(torch.utils.data.Dataset):
+            def __len__(self):
+                return 3
+
+            def __getitem__(self, i):
+                return rows[i]
+
+        source = Dicts()
+    return lambda fields: next(iter(make(source, 3, fields=fields)))
+
+
+@pytest.mark.parametrize(
+    "form", ["table", "from_parquet", "datasets", "stream", "bare stream", "csv", "manifest", "tars", "dicts", "iterable"]
+)
+def test_columns_that_a_field_of_the_sounds_would_replace_are_refused(sounds, tmp_path, form):
+    first = own_columns(form, sounds, tmp_path)
+    for name in ("rate", "audio_lengths"):
+        with pytest.raises(InvalidArgumentError, match=f"a sound adds a field '{name}', and the data have one of this name: rename it"):
+            first({"audio": Audio(), name: None})
+    batch = first({"audio": Audio()})  # columns that the user does not want do no harm
+    assert batch._fields == ("audio", "audio_lengths") and batch.audio_lengths.tolist() == [len(stored(s)) for s in sounds[:3]]
+    for audio, sound in zip(batch.audio, sounds[:3], strict=True):
+        assert np.array_equal(audio[: len(stored(sound))].numpy(), stored(sound))
+    if form in ("table", "datasets", "stream"):  # where the only column of sounds may have any name
+        assert first({"sound": Audio(), "audio_lengths": None}).audio_lengths.tolist() == [0, 1, 2]
+
+
+def test_the_rate_of_sounds_whose_data_have_no_such_column(sounds, tmp_path):
+    source = write(tmp_path / "t.parquet", columns_of(sounds))
+    batch = next(iter(Loader(source, 3, fields={"audio": Audio(), "rate": None, "audio_lengths": None, "speaker": None})))
+    assert batch.rate.tolist() == [16000.0] * 3 and batch.audio_lengths.tolist() == [len(stored(s)) for s in sounds[:3]]

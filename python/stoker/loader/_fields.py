@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import keyword
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from stoker._signatures import hint_for
@@ -40,6 +40,16 @@ def names_of(fields: Any) -> tuple[str, ...] | None:
     if len(set(fields)) != len(fields):
         raise InvalidArgumentError(f"fields: the names must differ: {', '.join(fields)}")
     return tuple(fields)
+
+
+def refuse_double(made: Iterable[str], columns: Collection[str]) -> None:
+    """Raises InvalidArgumentError if a field that a sound makes has the name of a column, which it would replace. made: the names of such fields, as far as
+    the user wants them. columns: the names of all columns, components or entries of the data."""
+    for name in made:
+        if name in columns:
+            raise InvalidArgumentError(
+                f"Loader: a sound adds a field {name!r}, and the data have one of this name: rename it, or leave it out of fields="
+            )
 
 
 def internal(names: tuple[str, ...] | None, main: str) -> tuple[str, ...] | None:

@@ -182,6 +182,7 @@ class DatasetArguments:
     main: str = "image"  # the user's name of the field of images; `names` and `kinds` call it "image"
     place: int = 0  # if samples are tuples: the index of the image in the tuple
     sound: Any = None  # loader.sources._sounds.Sounds if samples have sounds instead of images
+    made: tuple[str, ...] = ()  # the user's fields that the sound makes, such as "rate"; samples may not have entries of these names
     plain: bool = False  # whether samples hold no image; `main` then names the first of their parts
     pad: float | None = None  # lists of numbers of samples without an image are padded with this number; None: they are not padded
 

@@ -201,6 +201,7 @@ class Loader(metaclass=BriefHelp):
             raise InvalidArgumentError(f"Loader: device={device!r}, but the pipeline was made with device_id={pipeline.pipe.device_id}")
         self._device = None if gpu is None else f"cuda:{gpu}"
         opened, order = _open_in_order(source, images, arguments, self._spec, given)
+        _fields.refuse_double(arguments.made, opened.column_names())
         self._kinds, self._may_list = arguments.kinds, self._may_list_images(opened, given, arguments)
         self._listed = False  # becomes True if the images turn out to differ in size, so that batches hold lists of images
         opened.settle(self._spec, order is not None, self._may_list)
@@ -233,6 +234,7 @@ class Loader(metaclass=BriefHelp):
             self._main,
             _fields.place_of(self._names) if self._main != "image" else 0,
             parts.sounds if parts.main else None,
+            () if parts.sounds is None else parts.sounds.made,
         )
 
     def _set_batch_options(self, kinds: Any, pads: dict[str, float] | None, given: dict[str, Any]) -> None:
@@ -1078,7 +1080,9 @@ def _open_source(source: Any, found: Listed | Arrays | None, split: str, argumen
         return from_list(source)
     if is_hub(source) and is_stream(source):
         sound = arguments.main if arguments.sound is not None else None
-        rows = HubStream(source, arguments.names, arguments.kinds, sound, arguments.main)
+        # The first sample shows whether rows without features have entries that a sound would replace.
+        names = arguments.names and (*arguments.names, *arguments.made)
+        rows = HubStream(source, names, arguments.kinds, sound, arguments.main)
         _take_sound(rows, arguments)
         return StreamSource(rows, arguments, unchanging=True)
     if not is_stream(source) and hasattr(source, "__len__"):

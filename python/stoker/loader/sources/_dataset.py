@@ -12,7 +12,7 @@ import os
 import threading
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +37,7 @@ from stoker.loader.batches._finish import Finish, Finishing, Keep, Lists, Planes
 from stoker.loader.batches._pad import check_holds
 from stoker.loader.lower import Field, Followers, Image, refuse_other_kind, refuse_other_tensors
 from stoker.loader.sources._fetch import Fetch, Fetched, FetchMany, Item, ProcessWorkers, Workers, unfinished
+from stoker.loader.sources._hub import HubStream, HubTable
 from stoker.loader.sources._image_sizes import Size, measured, sizes_of_files, spread
 from stoker.loader.sources._samples import Samples, column, height_and_width
 from stoker.loader.sources._shared import ReuseDetector
@@ -117,7 +118,15 @@ class DatasetSource(Source):
         self.dataset, self.arguments = dataset, arguments
         sound = arguments.sound is not None
         self.samples_of = Samples(
-            arguments.names, arguments.kinds, Layout(arguments.layout), False, arguments.main, arguments.place, sound, arguments.plain
+            arguments.names,
+            arguments.kinds,
+            Layout(arguments.layout),
+            False,
+            arguments.main,
+            arguments.place,
+            sound,
+            arguments.plain,
+            arguments.made,
         )
         self.size: int | None = self._size_of(dataset)
         if self.size == 0:
@@ -143,6 +152,9 @@ class DatasetSource(Source):
     def by_index(self) -> Any:
         """Returns the object whose __getitem__ gives the samples."""
         return self.dataset
+
+    def column_names(self) -> Collection[str]:
+        return self.dataset.column_names if isinstance(self.dataset, (HubTable, HubStream)) else ()
 
     def settle(self, spec: Spec, own_order: bool, may_list: bool) -> None:
         self.compares_sizes = may_list and self.by_sample

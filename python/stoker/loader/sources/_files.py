@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import nsmallest
 from itertools import islice
 from pathlib import Path
@@ -61,6 +61,9 @@ class FileSource(Source):
     def check_kinds(self, arguments: DatasetArguments) -> None:
         super().check_kinds(arguments)
         self._arguments = arguments
+
+    def column_names(self) -> Collection[str]:
+        return self.columns or ()
 
     def fields(self, names: tuple[str, ...] | None) -> dict[str, int | None]:
         return _fields.of_folder(names) if self.columns is None else _fields.of_table(names, self.columns)

@@ -136,6 +136,11 @@ class _Hub:
         """Returns the name of the column of images or sounds."""
         return self.rows.column
 
+    @property
+    def column_names(self) -> list[str]:
+        """Returns the names of all columns of a row; [] if the features are unknown."""
+        return [] if self.source.features is None else _columns(self.source)
+
 
 class HubTable(_Hub):
     """A map-style Dataset over a Dataset of `datasets`, with the rows and columns that the user's select, filter and with_format have left."""

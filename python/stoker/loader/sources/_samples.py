@@ -48,6 +48,7 @@ class Samples:
     shown: the fields that the user named, or None. given: dict from fields to the kinds that the user gave. layout: the layout of images. oriented: whether the
     EXIF orientation is applied. main: the user's name for the image; `shown` and `given` call it "image". place: the image's index in samples that are tuples.
     sound: whether samples have a sound file instead of an image. plain: whether samples have no image; the first part is then converted like the others.
+    made: fields that a sound makes, and that samples may not have.
     """
 
     def __init__(
@@ -60,8 +61,9 @@ class Samples:
         place: int = 0,
         sound: bool = False,
         plain: bool = False,
+        made: tuple[str, ...] = (),
     ) -> None:
-        self.main, self.place, self.sound, self.plain = main, place, sound, plain
+        self.main, self.place, self.sound, self.plain, self.made = main, place, sound, plain, made
         self._first_target = Target(f"the column {main!r}", None)  # converts the first part if `plain`
         self.shown, self.given, self.layout, self.oriented = shown, given, layout, oriented
         self.names = _fields.targets_of(shown)  # names of the parts after the image, if samples are tuples; None: the user named none
@@ -279,8 +281,9 @@ class Samples:
         return tuple(item[k] for k in self.keys)
 
     def _keys(self, item: dict[str, Any]) -> tuple[str, ...]:
-        """Returns the keys of the first sample's parts, "image" first. Raises TypeError without an image, and InvalidArgumentError for a missing field and for
-        a key that cannot be a field's name."""
+        """Returns the keys of the first sample's parts, "image" first. Raises TypeError without an image, and InvalidArgumentError for a missing field, for a
+        key that cannot be a field's name, and for one that a field of the sound would replace."""
+        _fields.refuse_double(self.made, item)
         entries = ", ".join(map(str, item))
         if "image" not in item:
             advice = "that is where the sound has to be" if self.sound else _not_images.advice_for_dict(item)

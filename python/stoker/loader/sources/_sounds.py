@@ -133,7 +133,7 @@ def _separated_with_clips(source: Any, given: Mapping[str, Any]) -> Separated:
     all_steps = given["transforms"]
     steps = list(all_steps) if isinstance(all_steps, (list, tuple)) else [] if all_steps is None else [all_steps]
     sounds = Sounds(wanted, wanted.name in ragged, [step for step in steps if is_of_sounds(step)], True)
-    fields = {name: kind for name, kind in given["fields"].items() if name not in (wanted.name, "rate", sounds.lengths)}
+    fields = {name: kind for name, kind in given["fields"].items() if name not in sounds.made}
     images = [step for step in steps if not is_of_sounds(step)] if isinstance(all_steps, (list, tuple)) or sounds.steps else all_steps
     return Separated(source, fields, sounds, "", tuple(name for name in ragged if name != wanted.name), images)
 
@@ -217,6 +217,23 @@ def _manifest_parts(manifests: Sequence[str]) -> list[tuple[str, float, float | 
     return parts
 
 
+def _entry_with(manifest: str, names: Sequence[str]) -> Mapping[str, Any]:
+    """Returns the first entry of a manifest that has one of these names; {} without such an entry. The reader reports faults of a manifest."""
+    if not os.path.isfile(manifest):  # a pipe can be read only once
+        return {}
+    data = _files.read_bytes(manifest)
+    quoted = [f'"{name}"'.encode() for name in names]
+    for line in data.split(b"\n") if any(name in data for name in quoted) else ():
+        if any(name in line for name in quoted):
+            try:
+                entry = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(entry, dict) and any(name in entry for name in names):
+                return entry
+    return {}
+
+
 def _manifest_part(line: str, where: str) -> tuple[str, float, float | None]:
     """Returns the path, offset and duration of an entry. Raises CorruptError for entries that readers.nemo_asr refuses too."""
     try:
@@ -256,12 +273,22 @@ class Sounds:
         return f"{self.given.name}_lengths"
 
     @property
+    def own(self) -> tuple[str, ...]:
+        """Returns the names of all fields that come from the sounds and from no column: the rate, the lengths, and for clips the sound itself."""
+        return ("rate", self.lengths, *((self.given.name,) if self.clips else ()))
+
+    @property
+    def made(self) -> tuple[str, ...]:
+        """Returns those names of `own` that the user gave."""
+        return tuple(name for name in self.given.names if name in self.own)
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Returns the names of the fields that the source must deliver; the rate and the lengths are added later. Raises InvalidArgumentError for a field
         "image" next to the sound."""
         if "image" in self.given.names and self.given.name != "image":
             raise InvalidArgumentError("fields: 'image' next to a sound is not possible: call that column by another name, or leave it out")
-        return tuple(name for name in self.given.names if name not in ("rate", self.lengths))
+        return tuple(name for name in self.given.names if name not in self.made)
 
     def take_rate(self, rate: Any) -> None:
         """Sets the rate in Hz from the data set's metadata, unless the user gave a rate."""
@@ -335,9 +362,13 @@ class Sounds:
             raise InvalidArgumentError(f"fields: there is no {self.lengths!r}: with duration all sounds are equally long")
         return {name: known[name] for name in names}
 
+    def others(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns a dict of fields without those of `own`. An entry with such a name is of a column that the user does not want: refuse_double refuses others."""
+        return {name: value for name, value in fields.items() if name not in self.own}
+
     def finishing(self, made: Finishing, outputs: int) -> Finishing:
         """Returns `made` plus the conversions for the fields of the sounds. outputs: number of all outputs."""
-        finish = dict(made.finish)
+        finish = self.others(made.finish)
         if self.ragged:
             finish[self.given.name if self.clips else "image"] = _Ragged(outputs - 1, self._axis + 1)
         own = outputs - self.outputs if self.clips else 0
@@ -355,7 +386,10 @@ class AudioSource(FileSource):
         self.targets_of = files.targets_of
         self.manifests, self.given, self.sounds = manifests, given, Sounds(given, ragged, transforms)
         _refuse_name(given.name, ("path", *(("text",) if manifests is not None else self.columns or ("label",))))
-        self._others: Mapping[str, Finish] = files.finishing.finish
+        _fields.refuse_double(self.sounds.made, self.columns or ())
+        for manifest in self.manifests or () if self.sounds.made else ():
+            _fields.refuse_double(self.sounds.made, _entry_with(manifest, self.sounds.made))
+        self._others: dict[str, Finish] = self.sounds.others(files.finishing.finish)
         self._outputs: dict[str, int] = {}
 
     def fields(self, names: tuple[str, ...] | None) -> dict[str, int | None]:
@@ -373,7 +407,8 @@ class AudioSource(FileSource):
             self._outputs[name] = len(nodes)
             nodes.append(made)
         if self.columns is not None:
-            self._outputs = {**{n: k for n, k in self._outputs.items() if n != "label"}, **dict.fromkeys(self.columns, 1)}
+            columns = self.sounds.others(dict.fromkeys(self.columns, 1))
+            self._outputs = {**{n: k for n, k in self._outputs.items() if n != "label"}, **columns}
         if self.manifests is not None:
             finish["text"] = by_value(_text)
         needed = [0]

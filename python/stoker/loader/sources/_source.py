@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from stoker._ranks import Shard
@@ -55,6 +55,10 @@ class Source:
                 f"Loader: layout={arguments.layout!r} is for images that a Dataset gives as arrays or tensors, or for X in (X, y), and would have no effect "
                 "here: leave it out (memory_format sets the layout of batches)"
             )
+
+    def column_names(self) -> Collection[str]:
+        """Returns the names of all columns or components of the data, also of those that are not read; () if only samples show them."""
+        return ()
 
     def settle(self, spec: Spec, own_order: bool, may_list: bool) -> None:
         """Passes settings to the source that `nodes` depends on. Called once, before `nodes`. own_order: whether the user gives the order of samples.

@@ -146,6 +146,7 @@ class Table:
     def _settle_columns(self, names: tuple[str, ...] | None, kinds: Mapping[str, Kind], image: str | None) -> None:
         schema = with_partitions(self.files[0].schema, self.partitions)
         self.features = features_of(schema)
+        self.names = frozenset(schema.names)  # of all columns, also of those that are not read
         found = self._image_column(schema, names, kinds, image)
         self.plain = found is None
         self.image = found if found is not None else self._first_column(schema, names)

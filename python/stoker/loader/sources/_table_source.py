@@ -9,7 +9,7 @@ import weakref
 from array import array
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -161,6 +161,9 @@ class TableSource(DatasetSource):
         # For the epoch that a loaded state continues: its number, and the window and deal with which the saved run began it, so that its order stays the same.
         self._kept: tuple[int, int, Deal] | None = None
         super().__init__(table, arguments)
+
+    def column_names(self) -> Collection[str]:
+        return self.table.names
 
     def check(self, spec: Spec, own_order: bool) -> None:
         if spec.by_groups and own_order:

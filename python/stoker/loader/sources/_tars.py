@@ -7,7 +7,7 @@ import json
 import os
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -254,6 +254,9 @@ class TarSource(Source):
         except (OSError, UnicodeDecodeError):
             return []
         return text.removesuffix("\n").split("\n") if text else []  # str.splitlines would end lines at other characters too
+
+    def column_names(self) -> Collection[str]:
+        return self.components
 
     def fields(self, names: tuple[str, ...] | None) -> dict[str, int | None]:
         known = {name: k for k, name in enumerate(self.components)}
