@@ -306,15 +306,31 @@ def test_numbers_that_a_type_cannot_hold_are_refused():
         (types.INT32, np.array([1.0, np.nan]), "nan is outside"),
         (types.INT64, np.array([2**63], np.uint64), "9223372036854775808 is outside"),
         (types.INT64, np.array([2.0**63]), "outside of what int64"),
+        (types.UINT8, np.linspace(0, 1, 6), "0.2 is no whole number, and uint8 holds only these"),
+        (types.INT32, [1, 1.9, -0.5], "1.9 is no whole number, and int32"),
+        (types.INT32, -0.5, "-0.5 is no whole number, and int32"),
+        (types.INT64, np.array([3, 2.5], object), "2.5 is no whole number, and int64"),
+        (types.INT64, np.array([1e15 + 0.5]), "1000000000000000.5 is no whole number"),
+        (types.BOOL, [0, 1, 2], "2.* is none of True, False, 1 and 0"),
+        (types.BOOL, [1.0, float("nan")], "nan.* is none of True, False, 1 and 0"),
+        (types.BOOL, [0.0, 0.1], "0.1.* is none of True, False, 1 and 0"),
+        (types.BOOL, ["no"], "'no'.* is none of True, False, 1 and 0"),
+        (types.BOOL, np.array([True, None]), "None is none of True, False, 1 and 0"),
         (types.INT64, np.array([-np.inf], np.float16), "-inf is outside of what int64"),
         (types.FLOAT, np.array([1e300]), "1e.300 is outside of what float32"),
         (types.UINT8, [300], "uint8|out of bounds"),
     ):
         with pytest.raises(ValueError, match=text):
             group[str(kind)] = value
-    for kind, value in ((types.UINT8, np.array([0, 255])), (types.FLOAT, np.array([np.inf, 3.4e38])), (types.BOOL, np.array([0, 2]))):
+    for kind, value in ((types.UINT8, np.array([0, 255])), (types.FLOAT, np.array([np.inf, 3.4e38])), (types.BOOL, np.array([0, 1]))):
         group[str(kind)] = value
         np.testing.assert_allclose(group[str(kind)], value.astype(group[str(kind)].dtype))
+    for kind, value in ((types.UINT8, np.ones((2, 3)) * 2), (types.INT32, [1.0, -0.0]), (types.INT64, np.array([2**62, 3], object))):
+        group[str(kind)] = value
+        assert np.array_equal(group[str(kind)], value) and group[str(kind)].dtype == types.to_numpy_type(kind)
+    for value in ([True, False], [1, 0], np.array([1.0, 0.0]), np.array([True, 0], object), np.bool_(True), True, 1, []):
+        group[str(types.BOOL)] = value
+        assert group[str(types.BOOL)].dtype == bool and np.array_equal(group[str(types.BOOL)], np.array(value, bool))
 
 
 def test_errors_of_operators_name_field_and_place():

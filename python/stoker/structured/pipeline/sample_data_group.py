@@ -617,12 +617,18 @@ def path_text(path: Sequence[Name]) -> str:
 
 
 def _as_type(value: Any, wanted: np.dtype[Any]) -> Any:
-    """Returns np.asarray(value, wanted). Raises ValueError if a number is out of the type's range: NumPy would silently convert it to another number."""
+    """Returns np.asarray(value, wanted). Raises ValueError if the type cannot hold a number: NumPy would silently convert it to another number."""
     refuse_masked(value)
     given = np.asarray(value)
     if given.dtype.kind == "c":
         raise ValueError(f"{wanted} cannot hold complex numbers: store their real and imaginary parts, as np.stack((x.real, x.imag), -1)")
-    if given.dtype.kind not in "iuf" or wanted.kind == "b" or np.can_cast(given.dtype, wanted) or not given.size:
+    if np.can_cast(given.dtype, wanted) or not given.size:
+        return np.asarray(value, dtype=wanted)
+    if wanted.kind == "b":
+        return _as_bools(given)
+    if given.dtype.kind == "O" and wanted.kind in "iu":
+        return _whole(given, given.astype(wanted), wanted)
+    if given.dtype.kind not in "iuf":
         return np.asarray(value, dtype=wanted)
     bounds: Any = np.finfo(wanted) if wanted.kind == "f" else np.iinfo(wanted)
     if wanted.kind == "f":
@@ -634,7 +640,26 @@ def _as_type(value: Any, wanted: np.dtype[Any]) -> Any:
         bad = (given < bounds.min) | (given > bounds.max)
     if bad.any():
         raise ValueError(f"{given[bad].flat[0]} is outside of what {wanted} can hold, {bounds.min} to {bounds.max}")
-    return given.astype(wanted)
+    made = given.astype(wanted)
+    return _whole(given, made, wanted) if given.dtype.kind == "f" and wanted.kind in "iu" else made
+
+
+def _whole(given: Any, made: Any, wanted: np.dtype[Any]) -> Any:
+    """Returns `made`, whole numbers that NumPy made of `given`. Raises ValueError if it cut fractions off."""
+    cut = made != given
+    if cut.any():
+        raise ValueError(
+            f"{given[cut].flat[0]} is no whole number, and {wanted} holds only these: round it, or make it a field of types.FLOAT"
+        )
+    return made
+
+
+def _as_bools(given: Any) -> Any:
+    """Returns an array of numbers or objects as bool. Raises ValueError unless all are 0, 1, True or False: NumPy makes True of 2, of NaN and of "no"."""
+    fits = (given == 0) | (given == 1) if given.dtype.kind in "iufO" else np.zeros(given.shape, bool)
+    if not fits.all():
+        raise ValueError(f"{given[~fits].flat[0]!r} is none of True, False, 1 and 0")
+    return given.astype(bool)
 
 
 def _text_to_array(name: str, value: Any) -> Any:
