@@ -598,6 +598,55 @@ def test_only_the_samples_of_a_subset_are_compared():
                 loader._spec.check_taken()
 
 
+@pytest.mark.parametrize("kind", ["array", "tensor", "transposed", "subset"])
+def test_of_many_images_only_some_are_compared(kind, monkeypatch):
+    """Each epoch would begin with the time of a checksum of all images. Changes of all of them, or of many in a row, are noticed. Labels are all compared."""
+    from stoker.loader.sources import _contents, _known
+
+    torchvision = import_torchvision()
+
+    def source():
+        if kind == "tensor":
+            made = torchvision.datasets.MNIST.__new__(torchvision.datasets.MNIST)
+            made.data, made.targets = torch.zeros(20_000, 28, 28, dtype=torch.uint8), torch.zeros(20_000, dtype=torch.int64)
+        else:
+            made = torchvision.datasets.CIFAR10.__new__(torchvision.datasets.CIFAR10)
+            made.data, made.targets = np.zeros((5000, 32, 32, 3), np.uint8), [0] * 5000
+            if kind == "transposed":  # as torchvision's own
+                made.data = np.zeros((5000, 3, 32, 32), np.uint8).transpose(0, 2, 3, 1)
+        made.transform, made.target_transform, made.transforms = torchvision.transforms.ToTensor(), None, None
+        return made, torch.utils.data.Subset(made, range(0, len(made.data), 2)) if kind == "subset" else made
+
+    read = []
+    memory_of = _contents.memory_of
+    monkeypatch.setattr(_known, "_MOST_OF_IMAGES", 1 << 20)
+    monkeypatch.setattr(_contents, "memory_of", lambda a: read.append(a.nbytes) or memory_of(a))
+    for change in (
+        lambda d: d.data.__setitem__(slice(None), 1),
+        lambda d: d.data.__setitem__(slice(1000, 1100), 1),
+        lambda d: d.targets.__setitem__(1234, 1),
+    ):
+        inside, whole = source()
+        taken = _known.Taken(whole)
+        read.clear()
+        taken.check()
+        assert sum(n for n in read if n != inside.data.nbytes) < 2 << 20
+        change(inside)
+        with pytest.raises(StateError):
+            taken.check()
+
+
+def test_what_was_read_is_compared_once_when_an_epoch_begins(monkeypatch):
+    from stoker.loader._spec import Spec
+
+    loader = Loader((np.zeros((8, 4, 4, 3), np.uint8), np.arange(8)), 2, sampler=range(8))
+    calls, check = [], Spec.check_taken
+    monkeypatch.setattr(Spec, "check_taken", lambda spec: calls.append(1) or check(spec))
+    for epoch in range(1, 4):
+        assert len(list(loader)) == 4
+        assert len(calls) == epoch
+
+
 class Preset:
     """A preset as torchvision's reference scripts write it."""
 

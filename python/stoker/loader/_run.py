@@ -56,6 +56,7 @@ class Run:
         self._made: Pipeline | None = None  # the pipeline that is being built, if any
         self.epoch = 0
         self.inside = False  # whether an epoch has begun and has not ended
+        self._beginning = False  # whether begin() runs, whose caller has just checked what was read of the data set
         self._again: int | None = None  # the epoch that the next iteration begins again, as set_epoch() asked; else None
         self.changed = False  # whether a user's function may have changed the batch that was put back
         self.base = 0  # number of the Loader's epoch that is epoch 0 for `pipe`
@@ -162,7 +163,7 @@ class Run:
             )
 
     def _make(self) -> Pipeline:
-        if self.inside:
+        if self.inside and not self._beginning:
             self.spec.check_taken()
         indices = self._indices()
         self._check_ids()
@@ -293,8 +294,11 @@ class Run:
         if self.pipe is None and self.source.makes_order:
             self._pass_ended_epoch()
         self.source.let_begin(self.epoch)
-        self.inside, self._first = True, self.step  # before ready(), which may raise an error
-        self.ready()
+        self.inside, self._first, self._beginning = True, self.step, True  # before ready(), which may raise an error
+        try:
+            self.ready()
+        finally:
+            self._beginning = False
         self._first = self.step  # again, because ready() passes a restored epoch that has ended
 
     @property

@@ -678,6 +678,7 @@ class Loader(metaclass=BriefHelp):
         with self._one_thread:
             self._run.go_to(epoch)
             if self._untouched:  # when Lightning resumes a run, it makes the iterator before it sets the epoch
+                self._spec.check_taken()
                 self._run.begin()
                 self._loops_epoch = self._run.epoch
             else:

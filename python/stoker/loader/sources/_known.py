@@ -139,12 +139,13 @@ def _find_parts(source: Any, rows: Any, parts: dict[int, _Part]) -> None:
 
 class _Attribute:
     """An attribute of a data set, and what is inside of it: the settings of the transforms that the Loader would compile, a copy of a list, or the checksum of an
-    array. rows: the rows of an array to which the checksum is limited, or None."""
+    array. Of many images, only some are in the checksum. rows: the rows of an array to which the checksum is limited, or None."""
 
     def __init__(self, owner: Any, name: str, rows: Any) -> None:
         self.name = name
-        self._owner, self._rows = owner, rows
+        self._owner = owner
         self._value = vars(owner).get(name)
+        self._rows = _spread(self._value, rows) if is_array(self._value) else None
         self._inside = _copy_of(self._value) if isinstance(self._value, list) else self._read()
 
     def _read(self) -> Any:
@@ -200,7 +201,10 @@ class _Attributes(dict[str, Any]):
 
 
 _MOST_COMPARED = 10000  # the most elements of an array whose values are compared
-_MOST_SUMMED = 1 << 28  # the most bytes of an array of which a checksum is compared, which takes 50 ms
+_MOST_SUMMED = (
+    1 << 28
+)  # the most bytes of an array of which a checksum is compared; images are compared only in part, because this takes 100 ms
+_MOST_OF_IMAGES = 1 << 23  # of more bytes of images, a checksum of about as many is compared, of images that are evenly spread
 _BLOCK = 1 << 20  # about as many bytes of an array's rows are copied at once for a checksum
 
 
@@ -236,6 +240,8 @@ def _checksum_of(array: Any, rows: Any = None) -> Any:
     identity. rows: ids of the rows that are read; None: all of them."""
     import zlib
 
+    import numpy as np
+
     from stoker.loader.sources._contents import is_plain_array, memory_of  # imported here, because it loads pickle
 
     if not is_plain_array(array):
@@ -246,9 +252,27 @@ def _checksum_of(array: Any, rows: Any = None) -> Any:
     if rows is None:
         return [str(array.dtype), tuple(array.shape), zlib.crc32(memory_of(array))]
     checksum, step = 0, max(1, _BLOCK * len(rows) // max(1, size))
+    held = array
+    if size and (array.is_contiguous() if hasattr(array, "is_contiguous") else array.flags.c_contiguous):
+        held = np.asarray(memory_of(array)).reshape(len(array), -1)  # because torch uses several threads for an index, which takes longer
     for start in range(0, len(rows), step):
-        checksum = zlib.crc32(memory_of(array[rows[start : start + step]]), checksum)
+        checksum = zlib.crc32(memory_of(held[rows[start : start + step]]), checksum)
     return [str(array.dtype), tuple(array.shape), checksum]
+
+
+def _spread(array: Any, rows: Any) -> Any:
+    """Returns the rows of an array that are compared: `rows`, or every n-th of them if they are too many images to compare all in each epoch."""
+    import numpy as np
+
+    from stoker.loader.sources._contents import is_plain_array  # imported here, because it loads pickle
+
+    if not is_plain_array(array) or array.ndim < 2:
+        return rows
+    count = len(array) if rows is None else len(rows)
+    size = array.nbytes // max(1, len(array)) * count
+    if not _MOST_OF_IMAGES < size <= _MOST_SUMMED:
+        return rows
+    return (np.arange(count) if rows is None else rows)[:: -(-size // _MOST_OF_IMAGES)]
 
 
 def ids_of(indices: Iterable[Any]) -> list[int]:
