@@ -647,6 +647,39 @@ def test_what_was_read_is_compared_once_when_an_epoch_begins(monkeypatch):
         assert len(calls) == epoch
 
 
+@pytest.mark.parametrize(
+    "indices",
+    [
+        np.array([3, 1, -1]),
+        np.array([3, 1, 7], np.uint8),
+        torch.tensor([3, 1, 7]),
+        torch.tensor([3, 1, 7], dtype=torch.int32),
+        [3, np.int64(1), torch.tensor(7)],
+        range(1, 4),
+        (i for i in (3, 1)),
+    ],
+    ids=lambda indices: type(indices).__name__,
+)
+def test_indices_of_a_subset_are_whole_numbers(indices):
+    from stoker.loader.sources._known import ids_of
+
+    indices = list(indices) if hasattr(indices, "send") else indices
+    ids = ids_of(indices)
+    assert ids == [int(i) for i in indices] and set(map(type, ids)) == {int}
+
+
+@pytest.mark.parametrize(
+    "indices",
+    [[0.0, 1.0], np.array([True, False]), np.array([1.0]), torch.tensor([True]), [torch.tensor(True)], [True, 0], torch.tensor([0.5])],
+    ids=str,
+)
+def test_indices_of_a_subset_that_are_no_whole_numbers(indices):
+    from stoker.loader.sources._known import ids_of
+
+    with pytest.raises(TypeError, match="the indices of a Subset are the ids of samples"):
+        ids_of(indices)
+
+
 class Preset:
     """A preset as torchvision's reference scripts write it."""
 

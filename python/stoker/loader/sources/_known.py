@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -275,13 +276,22 @@ def _spread(array: Any, rows: Any) -> Any:
     return (np.arange(count) if rows is None else rows)[:: -(-size // _MOST_OF_IMAGES)]
 
 
-def ids_of(indices: Iterable[Any]) -> list[int]:
+def ids_of(indices: Any) -> list[int]:
     """Returns a Subset's indices. Raises TypeError for floats and for bools: the bools of a mask would be read as the ids 0 and 1."""
+    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+    if numpy is not None and torch is not None and type(indices) is torch.Tensor and indices.dtype in (torch.int32, torch.int64):
+        indices = indices.numpy(force=True)
+    if numpy is not None and type(indices) is numpy.ndarray and indices.ndim == 1 and indices.dtype.kind in "iu":
+        ids: list[int] = indices.tolist()
+        return ids
     try:
         ids = list(indices)
-        if any(isinstance(i, bool) or str(getattr(i, "dtype", "")) == "torch.bool" for i in ids):
+        kinds = set(map(type, ids))
+        if kinds <= {int}:
+            return ids
+        if bool in kinds or (torch is not None and any(getattr(i, "dtype", None) is torch.bool for i in ids)):
             raise TypeError("they are bools")
-        return [operator.index(i) for i in ids]
+        return list(map(operator.index, ids))
     except TypeError as e:
         raise TypeError(f"the indices of a Subset are the ids of samples ({e}); numpy.flatnonzero(mask) makes ids of a mask") from None
 
