@@ -6,7 +6,8 @@ import pytest
 from stoker import Loader
 from stoker import transforms as T
 from stoker.errors import InvalidArgumentError
-from tables import jpeg, pa, write
+from stoker.loader.sources._table import inspect
+from tables import IMAGES, jpeg, pa, write
 
 FIXED, FREE = pa.list_(pa.list_(pa.float32(), 4)), pa.list_(pa.list_(pa.float32()))
 BOXES = [[], [[1.0, 2, 3, 4]], [], [[1.0, 2, 3, 4], [2.0, 3, 4, 5]]]  # the first image has no objects
@@ -167,3 +168,41 @@ def test_rows_of_removed_boxes_are_removed_from_numbers_only(tmp_path, rng, labe
     else:
         with pytest.raises(InvalidArgumentError, match="their rows of 'labels', which holds strings or Python objects: give numbers"):
             next(iter(made))
+
+
+FILES = {
+    "the document's": (["bytes image", "text caption"], {"image": "image", "caption": "text"}),
+    "one of any name": (["bytes photo", "number x"], {"photo": "image", "x": "number"}),
+    "of a sound's name": (["bytes audio", "text text"], {"audio": "image", "text": "text"}),
+    "image and others": (["bytes image", "bytes mask", "fixed id"], {"image": "image", "mask": "named bytes", "id": "bytes"}),
+    "several": (["bytes a", "bytes b"], {"a": "named bytes", "b": "named bytes"}),
+    "typed": (["Image a", "bytes image"], {"a": "image", "image": "named bytes"}),
+    "without a feature": (["struct a", "text b"], {"a": "image", "b": "text"}),
+    "two typed": (["Image image", "Image mask"], {"image": "named image", "mask": "named image"}),
+    "a sound": (["Audio audio", "text text"], {"audio": "named sound", "text": "text"}),
+    "an image and a sound": (["Image image", "Audio audio"], {"image": "named image", "audio": "named sound"}),
+    "bytes and a sound": (["bytes image", "Audio audio"], {"image": "named bytes", "audio": "named sound"}),
+    "paths": (["text image", "number x"], {"image": "text", "x": "number"}),
+}
+
+
+@pytest.mark.parametrize("case", list(FILES))
+def test_inspect_says_what_a_loader_decodes(tmp_path, rng, case):
+    columns, features = {}, {}
+    file = jpeg(rng)
+    for kind, name in map(str.split, FILES[case][0]):
+        values = {"bytes": pa.array([file] * 2, pa.binary()), "fixed": pa.array([bytes(16)] * 2, pa.binary(16)), "number": [1, 2]}
+        struct = pa.array([{"bytes": file, "path": None}] * 2, IMAGES)
+        columns[name] = ["a", "b"] if kind == "text" else values.get(kind, struct)
+        if kind in ("Image", "Audio"):
+            features[name] = {"_type": kind}
+    path = write(tmp_path / "t.parquet", columns, features=features)
+    found = {c["name"]: ("named " if c["decoded_if_named"] else "") + c["becomes"] for c in inspect([str(path)])["columns"]}
+    assert found == FILES[case][1]
+    decoded = [name for name, form in found.items() if form == "image"]
+    try:
+        batch = next(iter(Loader(path, 2)))
+    except InvalidArgumentError:
+        assert not decoded and any(form.startswith("named") for form in found.values())
+        return
+    assert [name for name in batch._fields if getattr(getattr(batch, name), "ndim", 0) == 4] == ["image"] * len(decoded)

@@ -384,14 +384,12 @@ class Table:
             return given
         if self.sound is not None and self.sound in schema.names:
             return self.sound
-        what, other = ("Image", "Audio") if self.sound is None else ("Audio", "Image")
-        types = {n: self.features.get(n, {}).get("_type") for n in schema.names}
-        typed = [n for n in schema.names if types[n] == what or (types[n] != other and looks_like_images(schema.field(n).type))]
-        found = typed or [n for n in schema.names if may_hold_files(schema.field(n).type)]
+        found = _may_be_decoded(schema, self.features, "Image" if self.sound is None else "Audio")
         found = [n for n in found if kinds.get(n, Kind()).name != MASK]
         if self.sound is None and self._main != "image" and self._main in found:
             return self._main
-        if self.sound is None and self._wants_none(found, names, kinds) and (names is not None or other not in types.values()):
+        sound = next((n for n in schema.names if self.features.get(n, {}).get("_type") == "Audio"), None)
+        if self.sound is None and self._wants_none(found, names, kinds) and (names is not None or sound is None):
             return None
         if len(found) > 1 and names is not None:
             found = [n for n in found if n in names] or found
@@ -399,7 +397,6 @@ class Table:
             return "image"
         if len(found) == 1:
             return found[0]
-        sound = next((n for n in schema.names if types[n] == "Audio"), None)
         if sound is not None and self.sound is None and not found:
             raise InvalidArgumentError(
                 f"Loader: {self.files[0].shown} has no column of images, and sounds in the column '{sound}': {reading_sounds(schema.names, sound)} reads them"
@@ -770,6 +767,33 @@ def with_partitions(schema: Any, partitions: Mapping[str, Mapping[str, Any]]) ->
     return schema
 
 
+def _may_be_decoded(schema: Any, features: Mapping[str, Any], what: str) -> list[str]:
+    """Returns the columns that may hold images or sounds: those of that type, or without such a column, those of the bytes of files. what: "Image" or
+    "Audio", as in the features that `datasets` writes."""
+    types = {n: features.get(n, {}).get("_type") for n in schema.names}
+    other = "Audio" if what == "Image" else "Image"
+    typed = [n for n in schema.names if types[n] == what or (types[n] != other and looks_like_images(schema.field(n).type))]
+    return typed or [n for n in schema.names if may_hold_files(schema.field(n).type)]
+
+
+def _forms(schema: Any, features: Mapping[str, Any]) -> dict[str, tuple[str, bool]]:
+    """Returns the form of each column in a batch, and whether its values are decoded only if `fields` names it as an image or a sound. The form is that of
+    images or sounds if the column can only be one of these, otherwise that without `fields`."""
+    found = _may_be_decoded(schema, features, "Image")
+    decoded = "image" if "image" in found else found[0] if len(found) == 1 else None
+    kinds = {n: features.get(n, {}).get("_type") for n in schema.names}
+    typed = {n for n in schema.names if kinds[n] in ("Image", "Audio") or looks_like_images(schema.field(n).type)}
+    if typed - {decoded}:  # a Loader without fields refuses these columns
+        decoded = None
+    forms = {}
+    for name in schema.names:
+        type = schema.field(name).type
+        column = column_of(name, type, name in typed or name == decoded)
+        form = "nothing" if column is None else "sound" if column.kind == IMAGE and kinds[name] == "Audio" else column.kind
+        forms[name] = form, name != decoded and (form in (IMAGE, "sound") or (form == BYTES and may_hold_files(type)))
+    return forms
+
+
 def inspect(patterns: Sequence[str], storage: Storage | None = None) -> dict[str, Any]:
     """Returns facts about a table for `stoker inspect`. Sizes are in bytes; the size of a column is its compressed size in all files."""
     store = storage or common()
@@ -784,13 +808,10 @@ def inspect(patterns: Sequence[str], storage: Storage | None = None) -> dict[str
     schema, features = with_partitions(files[0].schema, partitions), features_of(files[0].schema)
     types = [dict(zip(f.schema.names, f.schema.types, strict=True)) for f in files]
     groups = [f.footer.row_group(g) for f in files for g in range(f.footer.num_row_groups)]
-    columns = []
-    for name in schema.names:
-        type = schema.field(name).type
-        feature = features.get(name, {}).get("_type")
-        column = column_of(name, type, feature in ("Image", "Audio") or looks_like_images(type))
-        becomes = "nothing" if column is None else "sound" if column.kind == IMAGE and feature == "Audio" else column.kind
-        columns.append({"name": name, "type": str(type), "bytes": sizes.get(name, 0), "becomes": becomes})
+    columns = [
+        {"name": name, "type": str(schema.field(name).type), "bytes": sizes.get(name, 0), "becomes": form, "decoded_if_named": named}
+        for name, (form, named) in _forms(schema, features).items()
+    ]
     return {
         "files": len(files),
         "bytes": sum(f.size for f in files),

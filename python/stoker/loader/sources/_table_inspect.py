@@ -21,6 +21,12 @@ _BECOMES = {
     "object": "a list of Python objects",
     "nothing": "left out: its type has no form in a batch",
 }
+# The forms of columns whose values are decoded only if fields= names the column.
+_DECODED_IF_NAMED = {
+    "image": "an image if fields names it",
+    "sound": "a sound if fields names it",
+    "bytes": "bytes (uint8), or an image or a sound if fields names it as one",
+}
 
 
 def asked(arguments: Sequence[str]) -> tuple[list[str], dict[str, Any]] | None:
@@ -60,5 +66,6 @@ def _lines(facts: dict[str, Any]) -> list[str]:
     names = [shown(c["name"]) for c in facts["columns"]]
     width = max(map(len, names), default=0)
     for name, c in zip(names, facts["columns"], strict=True):
-        lines.append(f"  {name:{width}}  {_size(c['bytes']):>8}  {shown(c['type'])}: {_BECOMES[c['becomes']]}")
+        form = (_DECODED_IF_NAMED if c["decoded_if_named"] else _BECOMES)[c["becomes"]]
+        lines.append(f"  {name:{width}}  {_size(c['bytes']):>8}  {shown(c['type'])}: {form}")
     return lines
