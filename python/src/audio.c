@@ -14,8 +14,9 @@ static void audio_dealloc(PyObject *object)
 {
 	struct audio_object *self = (struct audio_object *)object;
 
-	stk_audio_close(self->audio);
-	PyBuffer_Release(&self->data);
+	/* This may wait for the threads of a store. */
+	Py_BEGIN_ALLOW_THREADS stk_audio_close(self->audio);
+	Py_END_ALLOW_THREADS PyBuffer_Release(&self->data);
 	core_free(object);
 }
 

@@ -16,8 +16,9 @@ static void video_dealloc(PyObject *object)
 {
 	struct video_object *self = (struct video_object *)object;
 
-	stk_video_close(self->video);
-	PyBuffer_Release(&self->data);
+	/* This may wait for the GPU, which may wait for a function that needs the GIL; or for the threads of a store. */
+	Py_BEGIN_ALLOW_THREADS stk_video_close(self->video);
+	Py_END_ALLOW_THREADS PyBuffer_Release(&self->data);
 	Py_XDECREF(self->file);
 	core_free(object);
 }

@@ -169,7 +169,9 @@ static struct reader begin(PyObject *self, PyObject *const *args, Py_ssize_t cou
 
 static void close_handle(PyObject *capsule)
 {
-	stk_ragged_destroy(PyCapsule_GetPointer(capsule, handle_name));
+	struct stk_ragged *h = PyCapsule_GetPointer(capsule, handle_name);
+	Py_BEGIN_ALLOW_THREADS stk_ragged_destroy(h); /* may wait for the GPU, which may wait for a function that needs the GIL */
+	Py_END_ALLOW_THREADS
 }
 
 static PyObject *py_open(PyObject *self, PyObject *const *args, Py_ssize_t count)

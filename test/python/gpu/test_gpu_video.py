@@ -379,3 +379,26 @@ def test_a_driver_without_video(clips, tmp_path, script):
     """
     done = script(lines, LD_LIBRARY_PATH=str(tmp_path))
     assert "libnvcuvid" in done.stdout, done.stderr
+
+
+@only_emulated
+def test_no_lock_while_a_closed_video_waits_for_the_gpu(clips, script):
+    """The end of a video frees its memory, which waits for a function that the user's stream calls, and that needs Python's lock."""
+    lines = f"""
+        import ctypes, sys, threading
+        sys.path[:0] = [{str(Path(__file__).parent)!r}, {str(Path(__file__).parent.parent)!r}]
+        import test_gpu_video as t
+        gpu, go = t.OnGpu({str(clips("h264.mp4"))!r}), threading.Event()
+        for k in range(0, 18, 3):  # some frames are decoded ahead, to memory of the video
+            gpu(range(k, k + 3))
+        @ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+        def function(_):
+            go.wait()
+        assert gpu.on_gpu and not ctypes.CDLL("libcuda.so.1").cuLaunchHostFunc(None, function, None)
+        sys.setswitchinterval(1000)  # so that the function cannot return before the video is closed
+        go.set()
+        del gpu.video
+        print("closed")
+    """
+    done = script(lines, STOKER_EMULATED_CUDA="async")
+    assert done.stdout == "closed\n", done.stdout + done.stderr
