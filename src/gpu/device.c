@@ -151,6 +151,26 @@ void stk__gpu_device_close(struct stk_gpu_device *dev)
 	stk__free(dev);
 }
 
+static void *close_device(void *dev)
+{
+	stk__gpu_device_close(dev);
+	return NULL;
+}
+
+void stk__gpu_device_close_soon(struct stk_gpu_device *dev)
+{
+	pthread_t thread;
+	int refs = dev ? atomic_load(&dev->refs) : 0;
+	while (refs > 1)
+		if (atomic_compare_exchange_weak(&dev->refs, &refs, refs - 1))
+			return;
+	/* In a forked child, the release of the device does not call the driver, so that it does not wait. */
+	if (dev && getpid() == dev->gpu->pid && stk__thread_start(&thread, "stoker-free", close_device, dev, NULL) == STK_OK)
+		pthread_detach(thread);
+	else
+		stk__gpu_device_close(dev);
+}
+
 void stk__gpu_device_end_use(struct stk_gpu_device *dev)
 {
 	if (dev && !stk__gpu_enter(dev, NULL)) {

@@ -34,6 +34,7 @@ struct stk_gpu_device {
 	int freeing;              /* number of threads that free retired memory now */
 	uint64_t times_freed;     /* how often retired memory was freed */
 	bool freer_runs;          /* a thread that frees surplus memory was started, or is about to be, and has not ended */
+	bool frees_all;           /* that thread is to free all retired memory, not only surplus */
 	pthread_cond_t was_freed; /* times_freed or freer_runs has changed */
 };
 

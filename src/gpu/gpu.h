@@ -67,6 +67,9 @@ struct stk_gpu_device *stk__gpu_device_ref(struct stk_gpu_device *dev);
 /* Drops a reference; dropping the last one releases the device. No thread may then be inside stk__gpu_enter, and all memory on the device must have been
  * freed or retired. Accepts NULL. */
 void stk__gpu_device_close(struct stk_gpu_device *dev);
+/* Like stk__gpu_device_close, but does not wait for the GPU: if the reference is the last one, a thread releases the device. For threads that may hold Python's
+ * lock. */
+void stk__gpu_device_close_soon(struct stk_gpu_device *dev);
 /* Frees the memory that was retired, which waits for the GPU, and drops one reference. For owners whose work has ended. dev may be NULL. */
 void stk__gpu_device_end_use(struct stk_gpu_device *dev);
 const struct stk_gpu_facts *stk__gpu_device_facts(const struct stk_gpu_device *dev);
@@ -94,6 +97,8 @@ void stk__gpu_host_free(struct stk_gpu_device *dev, void *p);
  * should be kept: 256 MiB of pinned memory, or a 128th of the device's, but at least 64 MiB. Call inside stk__gpu_enter. p may be 0 or NULL. */
 void stk__gpu_retire(struct stk_gpu_device *dev, stk_gpu_ptr p, size_t size);
 void stk__gpu_host_retire(struct stk_gpu_device *dev, void *p, size_t size);
+/* Like stk__gpu_retire, but a thread frees the memory as soon as the GPU allows. For threads that must not wait, when no pipeline may run any more. */
+void stk__gpu_free_soon(struct stk_gpu_device *dev, stk_gpu_ptr p, size_t size);
 /* Frees all retired memory, which waits for the GPU. Call inside stk__gpu_enter. */
 void stk__gpu_free_retired(struct stk_gpu_device *dev);
 /* Returns false if CUDA does not know the memory at the address, so that kernels cannot access it. Returns true for all other memory, and also if the driver

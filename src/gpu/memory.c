@@ -94,15 +94,19 @@ static void *free_surplus(void *of)
 	void *ours;
 	const bool entered = !dev->cu->cuCtxPushCurrent_v2(dev->context);
 	pthread_mutex_lock(&dev->lock);
-	while (entered && (is_over_limit(dev, false) || is_over_limit(dev, true)))
-		free_retired(dev, false);
+	while (entered && (dev->frees_all || is_over_limit(dev, false) || is_over_limit(dev, true))) {
+		const bool all = dev->frees_all;
+		dev->frees_all = false;
+		free_retired(dev, all);
+	}
 	if (entered)
 		dev->cu->cuCtxPopCurrent_v2(&ours);
 	end_freer(dev);
 	return NULL;
 }
 
-/* Starts a thread that frees the retired memory of which there is too much. If the system refuses a thread, the next call tries again. */
+/* Starts a thread that frees the retired memory of which there is too much, or all of it with dev->frees_all. If the system refuses a thread, the next call
+ * tries again. */
 static void start_freer(struct stk_gpu_device *dev)
 {
 	pthread_t thread;
@@ -114,7 +118,8 @@ static void start_freer(struct stk_gpu_device *dev)
 	end_freer(dev);
 }
 
-static void retire(struct stk_gpu_device *dev, bool pinned, uintptr_t at, size_t size)
+/* soon: a thread frees the memory, and all that was retired before, as soon as the GPU allows. */
+static void retire(struct stk_gpu_device *dev, bool pinned, uintptr_t at, size_t size, bool soon)
 {
 	struct stk_gpu_retired *r = at ? stk__alloc(sizeof *r) : NULL;
 	if (!r) {
@@ -128,7 +133,8 @@ static void retire(struct stk_gpu_device *dev, bool pinned, uintptr_t at, size_t
 	list->bytes += size;
 	/* This thread must not wait for the GPU: it may hold Python's lock, and the GPU may wait for a host function that needs that lock. Both would then wait for
 	 * ever. */
-	const bool start = !dev->freer_runs && is_over_limit(dev, pinned);
+	dev->frees_all |= soon;
+	const bool start = !dev->freer_runs && (soon || is_over_limit(dev, pinned));
 	dev->freer_runs |= start;
 	pthread_mutex_unlock(&dev->lock);
 	if (start)
@@ -137,12 +143,17 @@ static void retire(struct stk_gpu_device *dev, bool pinned, uintptr_t at, size_t
 
 void stk__gpu_retire(struct stk_gpu_device *dev, stk_gpu_ptr p, size_t size)
 {
-	retire(dev, false, p, size);
+	retire(dev, false, p, size, false);
+}
+
+void stk__gpu_free_soon(struct stk_gpu_device *dev, stk_gpu_ptr p, size_t size)
+{
+	retire(dev, false, p, size, true);
 }
 
 void stk__gpu_host_retire(struct stk_gpu_device *dev, void *p, size_t size)
 {
-	retire(dev, true, (uintptr_t)p, size);
+	retire(dev, true, (uintptr_t)p, size, false);
 }
 
 void stk__gpu_free_retired(struct stk_gpu_device *dev)

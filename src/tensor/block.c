@@ -110,13 +110,13 @@ static uint8_t *gpu_take(struct stk_block_source *source, size_t size)
 	return NULL;
 }
 
-/* Retires the memory, because freeing it would wait for the user's work on the GPU; or frees it, if no pipeline uses the source any more. */
+/* Retires the memory, because freeing it would wait for the user's work on the GPU; or has it freed soon, if no pipeline uses the source any more. */
 static void gpu_give(struct stk_block_source *source, uint8_t *p, size_t size)
 {
 	if (!p || stk__gpu_enter(source->dev, NULL))
 		return;
 	if (atomic_load(&source->closed))
-		stk__gpu_free(source->dev, (stk_gpu_ptr)(uintptr_t)p);
+		stk__gpu_free_soon(source->dev, (stk_gpu_ptr)(uintptr_t)p, size);
 	else
 		stk__gpu_retire(source->dev, (stk_gpu_ptr)(uintptr_t)p, size);
 	stk__gpu_leave(source->dev);

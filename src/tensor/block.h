@@ -86,7 +86,7 @@ struct stk_block {
 struct stk_block_source {
 	struct stk_gpu_device *dev; /* NULL: only host memory */
 	struct stk_shared_pool shared;
-	_Atomic bool closed; /* the pipeline was destroyed: GPU memory is freed at once, not retired */
+	_Atomic bool closed; /* the pipeline was destroyed: GPU memory is freed soon, not only retired */
 	/* Both are guarded by the lock of `shared`. */
 	struct stk_error gpu_error; /* error of the last allocation on the GPU that failed */
 	size_t gpu_available;       /* number of bytes that were free on the GPU then; SIZE_MAX: not known */

@@ -78,7 +78,7 @@ void stk__ring_unref(struct stk_ring *r)
 		stk__gpu_stream_destroy(r->source.dev, r->stream);
 		stk__gpu_leave(r->source.dev);
 	}
-	stk__gpu_device_close(r->source.dev);
+	stk__gpu_device_close_soon(r->source.dev); /* this thread may have dropped the last tensor, and hold Python's lock */
 	pthread_mutex_destroy(&r->lock);
 	stk__free(r->values);
 	stk__free(r);

@@ -142,7 +142,7 @@ STK_MUST_USE enum stk_status stk__ring_on_gpu(struct stk_ring *ring, struct stk_
 void stk__ring_fix(struct stk_ring *ring);
 /* Drops one reference. The ring is freed when no reference is left; slots that are out and kept parts have references too. */
 void stk__ring_unref(struct stk_ring *ring);
-/* Lets the ring free memory of the GPU at once from now on, instead of retiring it. Call when the owner's work has ended. */
+/* Lets the ring free memory of the GPU soon from now on, instead of retiring it. Call when the owner's work has ended. */
 void stk__ring_close(struct stk_ring *ring);
 /* Ends the owner's use of the ring, and closes it: drops its reference, never calls on_return again, and frees the spare blocks. Kept blocks that are dropped
  * later are freed too. */

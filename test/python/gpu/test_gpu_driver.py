@@ -272,6 +272,50 @@ def test_no_wait_for_a_host_function(emulator: None) -> None:
     assert done.stdout == "fine True\n", done.stdout + done.stderr
 
 
+LAST = """
+import ctypes
+import sys
+import threading
+import numpy as np
+from stoker import Pipeline, fn
+cuda, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
+assert not cuda.cuInit(0) and not cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) and not cuda.cuCtxPushCurrent_v2(context)
+def available():
+    free, all = ctypes.c_size_t(), ctypes.c_size_t()
+    assert not cuda.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(all))
+    return free.value
+before = available()
+pipe = Pipeline(4, 2, 0, 1, prefetch_queue_depth=1)
+with pipe:
+    data = fn.external_source(source=lambda: [np.zeros(1 << 20, np.uint8)] * 4)
+    pipe.set_outputs(data.gpu())
+batches = [pipe.run() for _ in range(3)]
+assert available() < before
+held = batches if sys.argv[1] == "batch" else [b[0].as_tensor().__dlpack__() for b in batches]
+pipe.close()
+del pipe, data, batches
+done = threading.Event()
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+def function(_):
+    done.wait()
+assert not cuda.cuLaunchHostFunc(None, function, None)
+held.pop()
+held.clear()
+done.set()
+assert not cuda.cuCtxSynchronize()
+while available() < before:
+    pass
+print("fine")
+"""
+
+
+@pytest.mark.parametrize("kind", ["batch", "capsule"])
+def test_no_wait_for_a_host_function_after_the_pipeline(emulator: None, kind: str) -> None:
+    """The thread that drops the last tensors of a closed pipeline holds Python's lock too. Other threads free the memory."""
+    done = run_script(LAST, kind, STOKER_EMULATED_CUDA="async memory=8G")
+    assert done.stdout == "fine\n", done.stdout + done.stderr
+
+
 OTHERS = """
 import ctypes
 import threading
