@@ -25,8 +25,10 @@ struct stk_container {
 	int64_t at;
 	int64_t budget; /* maximum further cost of reading, in bytes plus CALL for each call, so that no damaged file is read for ever */
 	int64_t packets;
+	int64_t first_time, last_time; /* times of the stream's first and latest packets */
 	int stream;
 	bool blank;
+	bool listed;            /* the moov box of this MP4 file lists all packets */
 	bool overfull;          /* the header lists far more bytes of packets than the file has */
 	enum stk_status status; /* status of the last failed read; FFmpeg's error codes cannot express it */
 	struct stk_error *err;  /* the caller's error, which the current call sets; may be NULL */
@@ -226,7 +228,7 @@ static enum stk_status open_format(struct stk_container *c, struct stk_error *er
 		c->format->flags |= AVFMT_FLAG_NOPARSE | AVFMT_FLAG_NOFILLIN;
 	else if ((code = c->f->avformat_find_stream_info(c->format, NULL)) < 0)
 		return failed(c, code, "the streams of the file cannot be read", err);
-	c->blank = is_format(c, "mp4") && listed;
+	c->listed = c->blank = is_format(c, "mp4") && listed;
 	return c->status;
 }
 
@@ -386,9 +388,117 @@ static bool is_ogg_cut(const struct stk_container *c)
 	return cut;
 }
 
+/* Returns whether the file is shorter than its chunks RIFF say. Larger AVI files have several of them. */
+static bool is_avi_cut(const struct stk_container *c)
+{
+	enum { HEAD = 8, MOST = 10000 };
+	enum {
+		SLACK = 9
+	}; /* some programs count the chunk's header or its byte of padding; only a part of the index can be in so few bytes */
+	int64_t at = 0;
+	for (int i = 0; i < MOST; i++) {
+		uint8_t head[HEAD];
+		if (c->in->size - at < HEAD || stk__media_read(c->in, at, head, HEAD, NULL) || memcmp(head, "RIFF", 4) != 0)
+			return false;
+		const int64_t size = stk__get32(head + 4, true);
+		/* Programs that cannot return to the header leave such sizes in it. */
+		if (size == 0 || (size & 0x7ffff000) == 0x7ffff000)
+			return false;
+		if (size > c->in->size - at - HEAD)
+			return size - SLACK > c->in->size - at - HEAD;
+		at += HEAD + size + (size & 1);
+	}
+	return false;
+}
+
+/* Returns whether an MP4 file with fragments ends in a fragment: in or before its mdat box. Finds the last fragment from the end of the file. The moov box of
+ * other MP4 files lists packets that are missing, so reading these fails. */
+static bool is_mp4_cut(const struct stk_container *c)
+{
+	enum { HEAD = 16, LEAST = 8, BLOCK = 64 << 10, MOST = 64 << 20 };
+	uint8_t *p = stk__alloc(BLOCK + HEAD);
+	int64_t at = -1;
+	for (int64_t from = c->in->size; p && at < 0 && from > 0 && c->in->size - from < MOST && !c->listed;) {
+		const int64_t begin = from > BLOCK ? from - BLOCK : 0, left = c->in->size - begin;
+		const int64_t n = left < from - begin + HEAD ? left : from - begin + HEAD;
+		if (stk__media_read(c->in, begin, p, (size_t)n, NULL))
+			break;
+		for (int64_t i = n - HEAD; i >= 0 && at < 0; i--)
+			if (is_box(p + i, "moof") && is_box(p + i + 8, "mfhd"))
+				at = begin + i;
+		from = begin;
+	}
+	bool cut = false, open = false; /* open: the mdat box of the last fragment has not come yet */
+	for (int64_t left; at >= 0 && (left = c->in->size - at) >= LEAST;) {
+		memset(p, 0, HEAD);
+		if (stk__media_read(c->in, at, p, (size_t)(left < HEAD ? left : HEAD), NULL))
+			break;
+		uint64_t size = big_endian(p, 4);
+		size = size == 1 ? big_endian(p + 8, 8) : size == 0 ? (uint64_t)left : size;
+		const bool moof = is_box(p, "moof"), mdat = is_box(p, "mdat");
+		open = moof || (open && !mdat);
+		cut = size > (uint64_t)left && (moof || mdat);
+		if (size < LEAST || size > (uint64_t)left)
+			break;
+		at += (int64_t)size;
+	}
+	stk__free(p);
+	return cut || open;
+}
+
+/* Returns whether the last tag of an FLV file is incomplete. A tag's size follows it, so the end of an intact file shows where its last tag begins. */
+static bool is_flv_cut(const struct stk_container *c)
+{
+	enum { HEAD = 11, SIZE = 4, AUDIO = 8, VIDEO = 9, SCRIPT = 18, KIND = 31 };
+	uint8_t head[HEAD];
+	const struct stk_media_input *in = c->in;
+	if (in->size < HEAD + SIZE || stk__media_read(in, in->size - SIZE, head, SIZE, NULL))
+		return false;
+	const int64_t last = (int64_t)big_endian(head, SIZE);
+	if (last >= HEAD && last <= in->size - SIZE && !stk__media_read(in, in->size - SIZE - last, head, HEAD, NULL) &&
+		(int64_t)big_endian(head + 1, 3) == last - HEAD)
+		return false;
+	if (stk__media_read(in, 0, head, 9, NULL))
+		return false;
+	for (int64_t at = (int64_t)big_endian(head + 5, 4) + SIZE; at < in->size;) {
+		const int64_t left = in->size - at;
+		if (stk__media_read(in, at, head, (size_t)(left < HEAD ? left : HEAD), NULL))
+			return false;
+		const int kind = head[0] & KIND;
+		if (kind != AUDIO && kind != VIDEO && kind != SCRIPT)
+			return false;
+		const int64_t size = left < HEAD ? HEAD : HEAD + (int64_t)big_endian(head + 1, 3);
+		if (left < HEAD || size > left || (size < left && left - size < SIZE))
+			return true;
+		at += size + SIZE;
+	}
+	return false;
+}
+
+/* Returns whether an IVF file has fewer frames than its header says. Some programs write the duration in time bases instead of the number of frames, so files
+ * in which the two differ are not judged; others leave 0, 0xffff or 0xffffffff. */
+static bool is_ivf_cut(const struct stk_container *c)
+{
+	enum { COUNT = 24 };
+	uint8_t count[4];
+	if (c->packets < 2 || (uint64_t)c->last_time - (uint64_t)c->first_time != (uint64_t)c->packets - 1 ||
+		stk__media_read(c->in, COUNT, count, sizeof count, NULL))
+		return false;
+	const int64_t frames = stk__get32(count, true);
+	return frames > c->packets && frames != 0xffff && frames != UINT32_MAX;
+}
+
 bool stk__container_is_cut(const struct stk_container *c)
 {
-	return is_format(c, "matroska") ? is_matroska_cut(c) : strcmp(c->format->iformat->name, "ogg") == 0 && is_ogg_cut(c);
+	static const struct {
+		const char *name;
+		bool (*is_cut)(const struct stk_container *c);
+	} kinds[] = {{"matroska", is_matroska_cut}, {"ogg", is_ogg_cut}, {"avi", is_avi_cut}, {"mp4", is_mp4_cut}, {"flv", is_flv_cut},
+		{"ivf", is_ivf_cut}};
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+		if (is_format(c, kinds[i].name))
+			return kinds[i].is_cut(c);
+	return false;
 }
 
 static const char *kind_name(enum AVMediaType kind)
@@ -433,6 +543,10 @@ enum stk_status stk__container_next(struct stk_container *c, AVPacket *packet, s
 		if (packet->stream_index == c->stream)
 			break;
 		c->f->av_packet_unref(packet);
+	}
+	if (!s) {
+		c->first_time = c->packets ? c->first_time : packet->pts;
+		c->last_time = packet->pts;
 	}
 	if (!s && ++c->packets > STK_MEDIA_MOST_PACKETS) {
 		c->f->av_packet_unref(packet);

@@ -36,8 +36,9 @@ STK_MUST_USE enum stk_status stk__container_choose(
 bool stk__container_blank(const struct stk_container *c);
 /* Makes stk__container_next always read the bytes of packets. Call it before the first packet is read. */
 void stk__container_read_bytes(struct stk_container *c);
-/* Returns whether a Matroska or WebM file ends before the end that its header states, or an Ogg file before the pages that end its streams. Returns false for
- * other containers, whose missing bytes FFmpeg reports if it can. */
+/* Returns whether the file ends before the end that its structure states: the sizes in Matroska, AVI and FLV, the boxes of fragmented MP4, the pages that end the
+ * streams of Ogg, and the number of frames in IVF. Returns false for other containers, whose missing bytes FFmpeg reports if it can. Call it after the last packet.
+ */
 bool stk__container_is_cut(const struct stk_container *c);
 /* Reads the next packet of the chosen stream; the caller must release it with av_packet_unref. STK_END after the last packet. */
 STK_MUST_USE enum stk_status stk__container_next(struct stk_container *c, AVPacket *packet, struct stk_error *err);

@@ -860,7 +860,7 @@ def test_a_packet_of_an_impossible_size_is_a_bad_sample(tmp_path, size):
     data[at : at + 4] = size.to_bytes(4, "little")
     bad = tmp_path / "bad.ivf"
     bad.write_bytes(data)
-    with pytest.raises(stoker.StokerError, match="bad.ivf") as raised:
+    with pytest.raises(stoker.StokerError, match=r"bad\.ivf") as raised:
         opened(bad)[:]
     assert not isinstance(raised.value, stoker.errors.OutOfMemoryError)
     loader = stoker.Loader([str(bad), str(path)], 1, frames=20, on_error="skip", max_errors=10)
@@ -1088,6 +1088,56 @@ def test_a_cut_matroska_file_is_no_shorter_video(clips, tmp_path, name):
         assert lenient[:].shape[0] == len(decoder) and np.array_equal(decoder[0], whole[0])
     streamed = videos.ffmpeg("-i", clips(name), "-c copy -f matroska -")
     assert np.array_equal(opened(streamed)[:], whole[:])
+
+
+@pytest.mark.parametrize(
+    ("name", "codec", "piped"),
+    [
+        ("a.avi", "-c:v mpeg4 -c:a mp3", "-f avi"),
+        ("index.avi", "-c:v mjpeg -an", "-f avi"),
+        ("a.flv", "-c:v flv -c:a mp3 -ar 44100", "-f flv"),
+        ("h264.flv", "-c:v libx264 -g 12 -c:a aac -ar 44100", "-f flv -flvflags no_sequence_end"),
+        ("fragments.mp4", "-c:v libx264 -g 12 -c:a aac -movflags frag_keyframe+empty_moov", "-f mp4 -movflags frag_keyframe+empty_moov"),
+        ("vp8.ivf", "-c:v libvpx -an", "-f ivf"),
+    ],
+)
+def test_a_cut_avi_flv_ivf_or_fragmented_mp4_is_no_shorter_video(tmp_path, name, codec, piped):
+    """FFmpeg gives the frames up to the cut without an error. Files that were written to a pipe state no size or a wrong one, and are read as far as they go.
+    Of two cuts of FLV that are one byte apart, one is inside of a tag and can be recognised."""
+    path = tmp_path / name
+    videos.ffmpeg("-f lavfi -i testsrc2=size=64x48:rate=10:duration=5 -f lavfi -i sine=duration=5", codec, path)
+    data, whole = path.read_bytes(), opened(path)[:]
+    assert len(whole) == 50
+    for share in (0.5, 0.6, 0.7, 0.9):
+        refused = []
+        for end in (int(len(data) * share), int(len(data) * share) + 1):
+            decoder = opened(data[:end])
+            assert len(decoder) <= 50 and np.array_equal(decoder[0], whole[0])
+            try:
+                refused += [len(decoder[:]) == 50]
+            except stoker.StokerError:
+                refused.append(True)
+        assert all(refused) or (any(refused) and name.endswith("flv")), share
+    streamed = videos.ffmpeg("-i", path, "-c copy", piped, "-")
+    assert np.array_equal(opened(streamed)[:], whole)
+
+
+@pytest.mark.parametrize("size", [0, 0xFFFFFFFF, 0x7FFFF000, None])
+def test_sizes_of_avi_that_were_not_filled_in_or_count_the_header(tmp_path, size):
+    """size: the size that the file states; None: 8 bytes too many."""
+    path = tmp_path / "v.avi"
+    videos.ffmpeg("-f lavfi -i testsrc2=size=64x48:rate=10:duration=2 -c:v mjpeg", path)
+    data, whole = bytearray(path.read_bytes()), opened(path)[:]
+    data[4:8] = (len(data) if size is None else size).to_bytes(4, "little")
+    assert np.array_equal(opened(bytes(data))[:], whole)
+
+
+def test_an_ivf_file_whose_header_states_the_duration_is_not_cut(tmp_path):
+    """FFmpeg writes the duration in time bases where other programs write the number of frames."""
+    videos.ffmpeg("-f lavfi -i testsrc2=size=64x48:rate=10:duration=2 -c:v libvpx", tmp_path / "v.webm")
+    videos.ffmpeg("-i", tmp_path / "v.webm", "-c copy", tmp_path / "v.ivf")
+    assert int.from_bytes((tmp_path / "v.ivf").read_bytes()[24:28], "little") > 1000
+    assert len(opened(tmp_path / "v.ivf")[:]) == 20
 
 
 @pytest.mark.parametrize("sound", ["", "-f lavfi -i sine=duration=5 -c:a flac"])
