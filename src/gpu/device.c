@@ -3,6 +3,7 @@
 #include "gpu/device.h"
 
 #include "base/memory.h"
+#include "thread/thread.h"
 
 #include <stdio.h>
 #include <string.h>
