@@ -1247,3 +1247,42 @@ def test_a_state_between_epochs_without_a_generator(make, workers, batches):
     two = DataLoader(make(), 4, shuffle=True, num_workers=workers)
     two.load_state_dict(pickle.loads(pickle.dumps(state)))
     assert ids(two) == following
+
+
+def test_parts_of_a_transform_that_are_compared_for_each_batch():
+    """A part that was replaced by an equal one is the same, until that one changes. Tensors and arrays are compared by identity, and their replacement is a
+    change, unless it has a single equal number."""
+    from stoker.dataloader._transforms import Parts
+
+    def compose():
+        made = v2.Compose([v2.Resize([8, 8]), v2.RandomApply([v2.ColorJitter(0.5)]), v2.Normalize([0.5] * 3, [0.2] * 3)])
+        made.tensor, made.array, made.inside = torch.zeros(3), np.zeros(3), {"tensor": torch.zeros(3), "list": [np.zeros(3)]}
+        return made
+
+    changes = [
+        lambda t: setattr(t.transforms[0], "size", [8, 9]),
+        lambda t: t.transforms[2].mean.__setitem__(0, 0.4),
+        lambda t: setattr(t.transforms[1].transforms[0], "brightness", (0.1, 0.2)),
+        lambda t: t.transforms.pop(),
+        lambda t: t.transforms.reverse(),
+        lambda t: t.transforms.__setitem__(0, v2.Resize([8, 8])),
+        lambda t: setattr(t, "tensor", torch.zeros(3)),
+        lambda t: setattr(t, "array", np.zeros(3)),
+        lambda t: setattr(t, "array", None),
+        lambda t: setattr(t, "added", 1),
+        lambda t: delattr(t, "tensor"),
+        lambda t: t.inside.__setitem__("tensor", torch.zeros(3)),
+        lambda t: t.inside["list"].__setitem__(0, np.zeros(3)),
+    ]
+    for k, change in enumerate(changes):
+        transform = compose()
+        parts = Parts(transform)
+        assert parts.unchanged()
+        change(transform)
+        assert not parts.unchanged(), k
+    transform = compose()
+    parts = Parts(transform)
+    transform.transforms[2].mean = [0.5] * 3
+    assert parts.unchanged()
+    transform.transforms[2].mean[0] = 0.4
+    assert not parts.unchanged()

@@ -10,7 +10,6 @@ from typing import Any
 from stoker import transforms as T
 from stoker import types
 from stoker._transforms_base import Transform
-from stoker.dataloader._placeholder import same_objects
 from stoker.dataloader._reasons import InPython
 from stoker.loader.lower import Recipe
 
@@ -78,8 +77,8 @@ class Parts:
     """Remembers a transform and all its parts, to find out whether the program has changed one of them since."""
 
     def __init__(self, transform: Any) -> None:
-        self._lists: list[tuple[list[Any], list[Any]]] = []  # each list in the transform, and a copy of it
-        self._dicts: list[tuple[dict[Any, Any], dict[Any, Any]]] = []  # the same of each dict, also of those that hold attributes
+        self._now: list[Any] = []  # each list and dict in the transform, also the dicts that hold attributes
+        self._before: list[Any] = []  # copies of them
         seen, left = set(), [transform]
         while left:
             value = left.pop()
@@ -90,18 +89,20 @@ class Parts:
                 left += value
             elif isinstance(value, dict):
                 left += value.values()
-                self._dicts.append((value, dict(value)))
             elif hasattr(value, "__dict__") and (type(value).__module__.startswith(("torchvision.", "torch.nn.")) or T._is_preset(value)):
                 left.append(vars(value))
-            if isinstance(value, list):
-                self._lists.append((value, list(value)))
+            if isinstance(value, (list, dict)):
+                self._now.append(value)
+                self._before.append(list(value) if isinstance(value, list) else dict(value))
 
     def unchanged(self) -> bool:
-        """Returns whether all lists and attributes have the same objects as before. Tensors that were changed in place are not noticed."""
-        return all(same_objects(now, before) for now, before in self._lists) and all(
-            len(now) == len(before) and all(key in before and before[key] is value for key, value in now.items())
-            for now, before in self._dicts
-        )
+        """Returns whether all lists and attributes have the same objects as before, or equal ones. Tensors that were changed in place are not noticed."""
+        try:
+            return (
+                self._now == self._before
+            )  # in C, because this is asked for each batch, of a hundred dicts; compares objects by identity first
+        except Exception:  # a tensor or an array was replaced, whose comparison has no single result
+            return False
 
 
 def compiled(transform: Any) -> Compiled:
