@@ -444,6 +444,24 @@ def test_columns_that_are_left_out_are_named(tmp_path, rng, capfd):
     assert "whose names cannot be attributes of a batch: my label, class: rename those that you want" in said
 
 
+@pytest.mark.parametrize("images", [True, False])
+def test_a_column_that_has_the_name_of_the_images_is_named(tmp_path, rng, capfd, images):
+    """The field `image` holds another column, since image= chose it. What the notice advises works."""
+    photo = jpeg(rng)
+    columns = {"photo": [photo] * 3, "image": [photo] * 3 if images else [1, 2, 3], "label": [1, 2, 3]}
+    table = write(tmp_path / "t.parquet", columns)
+    assert next(iter(Loader.from_parquet(table, 3, image="photo", transforms=SMALL)))._fields == ("image", "label")
+    said = capfd.readouterr().err
+    assert "the column 'image' is left out, because batches have the column 'photo' under this name: " in said
+    assert "cannot be attributes" not in said
+    if not images:
+        assert "rename it when the table is written" in said
+        return
+    assert "fields={'photo': 'Image', 'image': 'Image'} gives both" in said
+    batch = next(iter(Loader.from_parquet(table, 3, fields={"photo": "Image", "image": "Image"}, transforms=SMALL)))
+    assert batch._fields == ("photo", "image") and batch.photo.tolist() == batch.image.tolist()
+
+
 @pytest.mark.parametrize("type", [pa.float64(), pa.list_(pa.float64())])
 def test_floats_that_float32_cannot_hold_are_refused(tmp_path, type):
     """Refuses numbers that are too large for float32. Accepts infinity, NaN, and numbers that are rounded to 0."""

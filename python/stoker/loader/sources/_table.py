@@ -195,6 +195,13 @@ class Table:
             notice(
                 f"{self.files[0].short}: columns without a form in batches are left out: {', '.join(left_out)}; fields= names those that you want"
             )
+        if "image" in unnamed:
+            unnamed.remove("image")
+            both = f"fields={{'{self.image}': 'Image', 'image': 'Image'}} gives both"
+            notice(
+                f"{self.files[0].short}: the column 'image' is left out, because batches have the column '{self.image}' under this name: "
+                + (both if may_hold_files(schema.field("image").type) else "rename it when the table is written")
+            )
         if unnamed:
             notice(
                 f"{self.files[0].short}: columns are left out whose names cannot be attributes of a batch: {', '.join(unnamed)}: rename those that you "
