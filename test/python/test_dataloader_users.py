@@ -664,7 +664,35 @@ class Parts(Transformed):
         return self.subset[0][index], self.subset[1][index]
 
 
+class InAList(Transformed):
+    def __init__(self, root):
+        super().__init__([datasets.ImageFolder(root, TRANSFORM)])
+
+    def __len__(self):
+        return len(self.subset[0])
+
+    def __getitem__(self, index):
+        return self.subset[0][index]
+
+
+FOLDERS = {}
+
+
+class InAGlobalDict(Transformed):
+    def __init__(self, root):
+        FOLDERS["train"] = datasets.ImageFolder(root, TRANSFORM)
+        super().__init__(None)
+
+    def __len__(self):
+        return 15
+
+    def __getitem__(self, index):
+        return FOLDERS["train"][index]
+
+
 PYTHON = {
+    InAList: "InAList.subset holds Datasets in a container, and only the images of Datasets that are attributes of their own",
+    InAGlobalDict: "FOLDERS holds Datasets in a container",
     AsksForItsClass: "calls isinstance with self.transform",
     AsksForItsType: "calls type with self.transform",
     AsksALocalForItsType: "does more with an image",

@@ -234,6 +234,12 @@ class UserReader(Reader):
                 if self.slow and len(self._looked_at) == _SLOW_PROBES:
                     break
         except (NeedsPython, IndexError) as e:
+            name = self._name_of_held_datasets() if isinstance(e, IndexError) else None  # a sample has no image that was replaced
+            if name is not None:
+                raise InPython(
+                    f"{name} holds Datasets in a container, and only the images of Datasets that are attributes of their own, or parts of a ConcatDataset, are "
+                    "made in C"
+                ) from None
             hint = (
                 f" ({type(e.__cause__).__name__}: {e.__cause__})"
                 if isinstance(e.__cause__, Exception) and not isinstance(e.__cause__, NeedsPython)
@@ -245,6 +251,19 @@ class UserReader(Reader):
         self.transform = self._call.transform
         self.files = isinstance(self._first, str)
         self.channels = 3 if self.files else self._first.shape[-1]
+
+    def _name_of_held_datasets(self) -> str | None:
+        """Returns the name of the first attribute or variable that holds Datasets in a list, tuple or dict; None if no such attribute exists."""
+        from torch.utils.data import Dataset
+
+        named = {f"{type(self._dataset).__name__}.{name}": value for name, value in vars(self._dataset).items()}
+        named |= {name: space[name] for space, names in self._spaces for name in names}
+        for name, value in named.items():
+            if isinstance(value, (list, tuple, dict)) and any(
+                isinstance(v, Dataset) for v in (value.values() if isinstance(value, dict) else value)
+            ):
+                return name
+        return None
 
     def forget(self) -> None:
         self._looked_at.clear()
