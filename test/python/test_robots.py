@@ -166,6 +166,19 @@ def test_images_of_16_bits_are_refused(tmp_path):
         Loader.from_lerobot(tmp_path, 2).dataset[0]
 
 
+def test_a_damaged_image_is_named(tmp_path):
+    out = io.BytesIO()
+    Image.fromarray(np.random.default_rng(SEED).integers(0, 256, (20, 30, 3), np.uint8)).save(out, "PNG")
+    bad = bytearray(out.getvalue())
+    bad[60] ^= 0x55
+    make(tmp_path, (3,), more={"still": [out.getvalue(), out.getvalue(), bytes(bad)]})
+    said = re.escape(f"{tmp_path}: frame 2, 'still': ")
+    with pytest.raises(CorruptError, match=said):
+        Loader.from_lerobot(tmp_path, 2).dataset[2]
+    with pytest.raises(CorruptError, match=said):
+        list(Loader.from_lerobot(tmp_path, 2))
+
+
 @pytest.mark.parametrize("version", [3, 2])
 def test_a_single_time_of_a_video_has_no_dimension(tmp_path, version):
     make(tmp_path, (4, 5), version, cameras=2)
@@ -856,7 +869,34 @@ def data(path, content):
     return lambda root: (root / path).write_bytes(content)
 
 
+def not_utf8(path, name):
+    """Returns a function that replaces the last text of a column by bytes that are not UTF-8."""
+
+    def change(root):
+        table = robots.pq.read_table(root / path)
+        column = robots.pa.array([*(t.encode() for t in table[name].to_pylist()[:-1]), b"\xff\xfe"]).view(robots.pa.string())
+        robots.pq.write_table(table.set_column(table.column_names.index(name), name, column), root / path)
+
+    return change
+
+
+def cameras(root):
+    """Adds a column of texts to the tables of episodes."""
+    table = robots.pq.read_table(root / EPISODES)
+    robots.pq.write_table(table.append_column("place", robots.pa.array(["here"] * len(table))), root / EPISODES)
+    not_utf8(EPISODES, "place")(root)
+
+
 DAMAGED_V3 = {
+    "half_a_character_as_dtype": (feature("action", dtype="\ud800"), r"'action' has the dtype '\ud800'"),
+    "code_as_dtype": (feature("action", dtype="(1,"), "'action' has the dtype '(1,'"),
+    "two_dims_of_time": (feature("timestamp", shape=[1, 1]), "'timestamp' has the dtype 'float32' and the shape [1, 1]"),
+    "a_text_as_index": (feature("index", dtype="string"), "'index' has the dtype 'string'"),
+    "tasks_are_not_utf8": (not_utf8("meta/tasks.parquet", "task"), "tasks.parquet: it holds a text that is not UTF-8"),
+    "episodes_are_not_utf8": (cameras, "file-000.parquet: it holds a text that is not UTF-8"),
+    "a_task_is_null": (rows("meta/tasks.parquet", every("task", None)), "tasks.parquet: task_index 0: its 'task' is None"),
+    "a_task_number_is_null": (rows("meta/tasks.parquet", every("task_index", None)), "tasks.parquet: its 'task_index' is None"),
+    "a_task_twice": (rows("meta/tasks.parquet", every("task_index", 1)), "tasks.parquet: task_index 1 is listed twice: as "),
     "info_is_a_list": (data(INFO, b"[1]"), "not a JSON object"),
     "info_is_not_text": (data(INFO, b"\xff{"), "not JSON"),
     "fps_is_text": (info(fps="10"), "no frames a second"),
@@ -909,6 +949,11 @@ DAMAGED_V3 = {
     "statistics_are_ragged": (data("meta/stats.json", b'{"action": {"mean": [1, [2]]}}'), "statistics of 'action' are damaged"),
 }
 DAMAGED_V2 = {
+    "no_task": (lines("tasks.jsonl", lambda r: [{"task_index": 0, "x": "pick"}, *r[1:]]), "task_index 0: its 'task' is None"),
+    "a_task_is_a_number": (lines("tasks.jsonl", lambda r: [{"task_index": 0, "task": 5}, *r[1:]]), "task_index 0: its 'task' is 5"),
+    "a_task_is_a_list": (lines("tasks.jsonl", lambda r: [{"task_index": 0, "task": []}, *r[1:]]), "task_index 0: its 'task' is []"),
+    "half_a_character": (lines("tasks.jsonl", lambda r: [{"task_index": 0, "task": "\ud800"}, *r[1:]]), r"its 'task' is '\ud800'"),
+    "a_task_twice": (lines("tasks.jsonl", lambda r: [{"task_index": 1, "task": "a"}, *r]), "task_index 1 is listed twice: as 'a' and as "),
     "an_episode_is_missing": (lines("episodes.jsonl", lambda r: [r[0], r[2]]), "episode 1 is not listed"),
     "an_episode_twice": (lines("episodes.jsonl", lambda r: [*r, r[1]]), "episode 1 is listed twice"),
     "another_length": (lines("episodes.jsonl", lambda r: [{**r[0], "length": 3}, *r[1:]]), "total_frames is 24"),

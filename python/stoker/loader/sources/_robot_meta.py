@@ -7,7 +7,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +74,38 @@ def texts_of(path: Path, name: str) -> dict[int, str]:
     texts = next((n for n in table.column_names if n in (name, "__index_level_0__") or n != number), None)
     if texts is None or number not in table.column_names:
         raise CorruptError(f"{path}: it has the columns {', '.join(table.column_names)}, and not a {name} and a {number}")
-    return dict(zip(table[number].to_pylist(), table[texts].to_pylist(), strict=True))
+    numbers, found = rows_of(table.select([number]), str(path)), rows_of(table.select([texts]), str(path))
+    return numbered_texts([{number: n[number], name: t[texts]} for n, t in zip(numbers, found, strict=True)], name, path)
+
+
+def numbered_texts(rows: Iterable[Mapping[str, Any]], name: str, path: Path) -> dict[int, str]:
+    """Returns row[name] by row[f"{name}_index"]. Raises CorruptError unless these are texts and numbers, and for a number with two texts."""
+    found: dict[int, str] = {}
+    for row in rows:
+        number = whole(row, f"{name}_index", str(path))
+        text, where = row.get(name), f"{path}: {name}_index {number}"
+        if not isinstance(text, str) or not _is_unicode(text):
+            raise CorruptError(f"{where}: its {name!r} is {text!r:.200}, and has to be a text")
+        if found.setdefault(number, text) != text:
+            raise CorruptError(f"{where} is listed twice: as {found[number]!r:.200} and as {text!r:.200}")
+    return found
+
+
+def _is_unicode(text: str) -> bool:
+    """Returns whether the text can be written as UTF-8. JSON can state halves of characters, such as "\\ud800", which cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def rows_of(arrow: Any, where: str) -> list[Any]:
+    """Returns the rows of a table, or the values of a column. Raises CorruptError for texts that are not UTF-8, which Arrow reads without an error."""
+    try:
+        return list(arrow.to_pylist())
+    except UnicodeDecodeError as e:
+        raise CorruptError(f"{where}: it holds a text that is not UTF-8 ({e})") from None
 
 
 def whole(row: Mapping[str, Any], name: str, where: str) -> int:
@@ -124,6 +155,12 @@ def check_info(path: Path, info: Mapping[str, Any]) -> None:
     missing = [n for n in STANDARD if n not in features]
     if missing:
         raise CorruptError(f"{path}: its features have no {missing[0]!r}, which each LeRobot data set has")
+    for name in STANDARD:
+        if features[name]["dtype"] in ("video", "image", "string") or features[name]["shape"] not in ([1], []):
+            raise CorruptError(
+                f"{path}: the feature {name!r} has the dtype {features[name]['dtype']!r} and the shape {features[name].get('shape')!r}, and each frame has one "
+                "number there: the shape is [1]"
+            )
     if not is_whole(info.get("chunks_size", 1)) or info.get("chunks_size", 1) < 1:
         raise CorruptError(f"{path}: its chunks_size is {info['chunks_size']!r}, and has to be a whole number from 1 on")
 
@@ -134,7 +171,7 @@ def _check_feature(what: str, feature: Any) -> None:
     dtype = feature.get("dtype") if isinstance(feature, dict) else None
     try:
         good = isinstance(dtype, str) and (dtype in ("video", "image", "string") or np.dtype(dtype).kind in "biuf")
-    except TypeError:
+    except (SyntaxError, TypeError, ValueError):  # SyntaxError: np.dtype reads texts with brackets and commas as Python
         good = False
     if not good:
         raise CorruptError(f"{what} has the dtype {dtype!r}: video, image, string and types of numbers are read")
@@ -209,7 +246,7 @@ def column_of(chunked: Any, feature: Mapping[str, Any], where: str) -> Any:
     import pyarrow as pa
 
     if feature["dtype"] in ("image", "string"):
-        return chunked.to_pylist()
+        return rows_of(chunked, where)
     shape, dtype = tuple(feature["shape"]), np.dtype(feature["dtype"])
     size, arrays = math.prod(shape), []
     for piece in chunked.chunks:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from stoker._same_data import digest_of_text
-from stoker.errors import CorruptError, InvalidArgumentError, MissingFileError, UnsupportedError
+from stoker.errors import CorruptError, InvalidArgumentError, MissingFileError, StokerError, UnsupportedError
 from stoker.loader._random import Place, random_numbers
 from stoker.loader.sources._robot_cameras import Buffers, InTurn, Rows, Shown, Videos, decode, parts_of
 from stoker.loader.sources._robot_meta import (
@@ -21,11 +21,13 @@ from stoker.loader.sources._robot_meta import (
     check_totals,
     column_of,
     in_samples,
+    numbered_texts,
     path_of,
     read_json,
     read_lines,
     read_stats,
     read_table,
+    rows_of,
     seconds,
     storage,
     texts_of,
@@ -130,7 +132,7 @@ class Robots:
     def _read_tasks(self) -> dict[int, str]:
         if self.version == 2:
             lines = self.root / "meta" / "tasks.jsonl"
-            return {whole(row, "task_index", str(lines)): str(row.get("task", "")) for row in read_lines(lines)}
+            return numbered_texts(read_lines(lines), "task", lines)
         path = self.root / "meta" / "tasks.parquet"
         if not path.exists():
             raise MissingFileError(f"{path}: it does not exist, and holds the texts of the tasks")
@@ -156,7 +158,7 @@ class Robots:
             raise MissingFileError(f"{self.root}/meta/episodes: it holds no tables of episodes (chunk-000/file-000.parquet)")
         found = []
         for path in paths:
-            for row in read_table(path).to_pylist():
+            for row in rows_of(read_table(path), str(path)):
                 number = whole(row, "episode_index", str(path))
                 where = f"{path}: episode {number}"
                 begin, end = (whole(row, n, where) for n in ("dataset_from_index", "dataset_to_index"))
@@ -442,21 +444,24 @@ class Robots:
         return np.clip(wanted, low[:, None], high[:, None]), pads
 
     def _decoded(self, key: str, column: Any, frame: int) -> Any:
-        """Decodes the image in row `frame` of a table's column, with the file's channels. Returns it as uint8 or float32, (C, H, W). Raises CorruptError if the
-        row has no image, and UnsupportedError for pixels of other types."""
+        """Decodes the image in row `frame` of a table's column, with the file's channels. Returns it as uint8 or float32, (C, H, W). Raises an error that names
+        the row if it has no image, if the image is damaged, or if it has pixels of another type."""
         import numpy as np
 
         from stoker._image import imdecode, imread
 
         value = column[int(frame)]
         data = value["bytes"] if isinstance(value, Mapping) else value
+        read: Any = imdecode
         if data is None:
             path = value["path"] if isinstance(value, Mapping) else None
             if not path:
                 raise CorruptError(f"{self.root}: frame {int(frame)} has no image in {key!r}")
-            image = imread(path if os.path.isabs(path) else self.root / path, output_type="ANY_DATA", dtype="stored")
-        else:
-            image = imdecode(data, output_type="ANY_DATA", dtype="stored")
+            data, read = path if os.path.isabs(path) else self.root / path, imread
+        try:
+            image = read(data, output_type="ANY_DATA", dtype="stored")
+        except StokerError as e:
+            raise type(e)(f"{self.root}: frame {int(frame)}, {key!r}: {e}") from None
         if image.dtype not in (np.uint8, np.float32):
             raise UnsupportedError(
                 f"{self.root}: the image of {key!r} in frame {int(frame)} has pixels of {image.dtype}, and those of uint8 and float32 (TIFF) are read: write "
