@@ -3,6 +3,7 @@
  * number to the decoded frame, which is thus identified even if the times in the file are wrong. */
 #include "media/annex_b.h"
 #include "media/colour.h"
+#include "media/headers.h"
 #include "media/index.h"
 #include "media/start.h"
 
@@ -27,7 +28,10 @@ struct stk_video_decoder {
 	AVPacket *packet;
 	uint8_t *bytes; /* memory for the bytes of a packet */
 	size_t capacity;
-	bool dirty; /* the context has found damage. That of H.264 keeps parts of it even if it is flushed, so it is not used again. */
+	/* These describe what the context keeps of earlier packets even if it is flushed. */
+	bool dirty; /* damage, of which the decoder of H.264 keeps parts, or different or unknown headers: the context is not used again */
+	bool used;  /* the context has decoded a packet */
+	uint64_t headers; /* hash of the headers of its packets (stk__packet_headers), which are all the same; 0 if they have none */
 	/* The picture that libavcodec's decoder of H.264 made of the last packet, or NULL. It belongs to that decoder, which keeps its pictures as long as the
 	 * context. Only read before the next packet is sent. */
 	const AVFrame *picture;
@@ -209,16 +213,16 @@ static bool leave_out(struct stk_video_decoder *d, const AVCodecParameters *p, c
 
 static enum stk_status open_context(struct stk_video_decoder *d, const struct stk_video_index *x, struct stk_error *err)
 {
-	const AVCodec *codec = d->f.avcodec_find_decoder(x->parameters->codec_id);
+	const AVCodecParameters *p = x->parameters;
+	const AVCodec *codec = d->f.avcodec_find_decoder(p->codec_id);
 	if (!codec)
 		return stk__fail(err, STK_UNSUPPORTED, "the FFmpeg here has no decoder for %s", x->facts.codec);
 	d->f.avcodec_free_context(&d->context);
-	d->index = NULL;
-	enum stk_status s = read_units(d, x->parameters, err);
+	enum stk_status s = read_units(d, p, err);
 	if (s)
 		return s;
 	d->context = d->f.avcodec_alloc_context3(codec);
-	if (!d->context || d->f.avcodec_parameters_to_context(d->context, x->parameters) < 0)
+	if (!d->context || d->f.avcodec_parameters_to_context(d->context, p) < 0)
 		return no_memory(err);
 	d->context->thread_count = 1;
 	d->context->log_level_offset = 1000; /* suppresses FFmpeg's messages, even if the process has turned them on */
@@ -226,27 +230,36 @@ static enum stk_status open_context(struct stk_video_decoder *d, const struct st
 	d->context->flags |= d->limits.lenient ? AV_CODEC_FLAG_OUTPUT_CORRUPT : 0;
 	/* AV_EF_EXPLODE makes libavcodec refuse damaged pictures. H.264 does not need it, since its decoder marks pictures that it has repaired. There it
 	 * would also refuse intact pictures if references that they do not use are missing, as after the key frame of an open group. */
-	d->context->err_recognition = d->limits.lenient || x->parameters->codec_id == AV_CODEC_ID_H264 ? 0 : AV_EF_EXPLODE;
-	if (keeps_colours(x->parameters)) {
+	d->context->err_recognition = d->limits.lenient || p->codec_id == AV_CODEC_ID_H264 ? 0 : AV_EF_EXPLODE;
+	if (keeps_colours(p)) {
 		d->get_buffer = d->context->get_buffer2;
 		d->context->get_buffer2 = note_colours;
 		d->context->opaque = d;
 	}
 	const int code = d->f.avcodec_open2(d->context, codec, NULL);
 	d->serial = x->serial;
-	d->dirty = false;
+	d->dirty = d->used = false;
+	d->headers = 0;
 	return code < 0 ? stk__ffmpeg_fail(&d->f, code, "the decoder does not start", err) : STK_OK;
+}
+
+/* Replaces the context by a new one. */
+static enum stk_status renew_context(struct stk_video_decoder *d, const struct stk_video_index *x, struct stk_error *err)
+{
+	const enum stk_status s = open_context(d, x, err);
+	if (s)
+		d->f.avcodec_free_context(&d->context);
+	return s;
 }
 
 /* Prepares the context for decoding from a key packet on. */
 static enum stk_status begin_at(struct stk_video_decoder *d, const struct stk_video_index *x, int32_t packet, struct stk_error *err)
 {
+	d->index = NULL;
 	if (!d->context || d->serial != x->serial || d->dirty) {
-		enum stk_status s = open_context(d, x, err);
-		if (s) {
-			d->f.avcodec_free_context(&d->context);
+		const enum stk_status s = renew_context(d, x, err);
+		if (s)
 			return s;
-		}
 	} else
 		d->f.avcodec_flush_buffers(d->context);
 	d->index = x;
@@ -393,6 +406,24 @@ static void note_start(struct decoding *n, int32_t packet, int64_t frame)
 	n->misled = !n->intra && (start == STK_START_NONE || start == STK_START_PICTURE);
 }
 
+/* Makes the context decode the packet in d->bytes as a new context would. Replaces it if it has decoded other headers and decoding begins at the packet. */
+static enum stk_status suit_context(struct decoding *n, int32_t packet)
+{
+	struct stk_video_decoder *d = n->d;
+	const size_t size = (size_t)n->x->packets.v[packet].size;
+	const enum AVCodecID codec = n->x->parameters->codec_id;
+	uint64_t headers;
+	enum stk_status s = STK_OK;
+	const bool known = stk__packet_headers(codec, d->reads_units ? &d->units : NULL, d->bytes, size, &headers);
+	const bool first = packet == d->first, differ = headers != d->headers;
+	if (first && d->used && differ)
+		s = renew_context(d, n->x, n->err);
+	d->dirty |= !known || (!first && differ && headers);
+	d->headers = first || headers ? headers : d->headers;
+	d->used = true;
+	return s;
+}
+
 static enum stk_status send_packet(struct decoding *n, int32_t packet, int64_t frame, bool wanted)
 {
 	struct stk_video_decoder *d = n->d;
@@ -424,8 +455,8 @@ static enum stk_status send_packet(struct decoding *n, int32_t packet, int64_t f
 	}
 	if (packet == d->first)
 		note_start(n, packet, frame);
-	if (n->misled || leave_out(d, n->x->parameters, p, wanted))
-		return STK_OK;
+	if (n->misled || (s = suit_context(n, packet)) || leave_out(d, n->x->parameters, p, wanted))
+		return s;
 	d->packet->data = d->bytes;
 	d->packet->size = p->size;
 	d->packet->pts = d->packet->dts = frame;
@@ -512,11 +543,11 @@ static enum stk_status drain(struct decoding *n)
 }
 
 /* Returns whether decoding can continue from where the last call stopped, which is cheaper than a new start: packet `first` has been sent, and libavcodec has not
- * returned a wanted frame yet. */
+ * returned a wanted frame yet. A new context that begins at packet `first` must give the same frames, so it must not depend on different headers. */
 static bool can_continue(const struct decoding *n, int32_t first)
 {
 	const struct stk_video_decoder *d = n->d;
-	return d->index == n->x && d->first <= first && d->next > first && d->latest < n->frames[0];
+	return d->index == n->x && (d->first == first || !d->dirty) && d->first <= first && d->next > first && d->latest < n->frames[0];
 }
 
 /* Keeps the damage that decoding from key packet `first` has found, unless the damaged packet was only sent because its own frame is wanted. Otherwise, each
@@ -575,7 +606,7 @@ static enum stk_status decode_from(struct decoding *n, int32_t first, int32_t la
 		s = drain(n);
 	if (!s && !on)
 		keep_damage(n, first);
-	d->dirty |= n->damaged >= 0;
+	d->dirty |= s || n->damaged >= 0 || (n->done < n->count && !n->misled);
 	/* After damage, the next call begins at a key packet: it would not know that its frames may depend on the damaged packet. */
 	if (s || !n->ahead || n->misled || n->intra || (n->damaged >= 0 && !d->limits.lenient))
 		d->index = NULL;

@@ -40,7 +40,7 @@ LAYERS = {
         "test_external_forms test_external_parallel test_function test_images test_tensors_made "
         "test_round_trips test_several_readers test_formats test_image_depths test_png_rows test_bytes test_notices "
         "test_external test_extremes test_handover test_kept test_limits test_many_threads test_pipeline test_process test_settings test_state test_stopping "
-        "test_streams test_video test_video_clips test_video_frames test_video_readers test_video_samplers test_waiting test_work "
+        "test_streams test_video test_video_clips test_video_contexts test_video_frames test_video_readers test_video_samplers test_waiting test_work "
         "test_gpu_augment test_gpu_files test_gpu_kept test_gpu_process test_gpu_streams test_gpu_tensors test_gpu_driver test_gpu_video "
         "test_gpu_video_readers "
         "test_readers"
