@@ -5,6 +5,7 @@
 #include "media/colour.h"
 #include "media/headers.h"
 #include "media/index.h"
+#include "media/mjpeg.h"
 #include "media/start.h"
 
 #include "base/clock.h"
@@ -32,6 +33,7 @@ struct stk_video_decoder {
 	bool dirty; /* damage, of which the decoder of H.264 keeps parts, or different or unknown headers: the context is not used again */
 	bool used;  /* the context has decoded a packet */
 	uint64_t headers; /* hash of the headers of its packets (stk__packet_headers), which are all the same; 0 if they have none */
+	enum stk_mjpeg_kind mjpeg; /* kind of the last packet of Motion JPEG */
 	/* The picture that libavcodec's decoder of H.264 made of the last packet, or NULL. It belongs to that decoder, which keeps its pictures as long as the
 	 * context. Only read before the next packet is sent. */
 	const AVFrame *picture;
@@ -240,6 +242,7 @@ static enum stk_status open_context(struct stk_video_decoder *d, const struct st
 	d->serial = x->serial;
 	d->dirty = d->used = false;
 	d->headers = 0;
+	d->mjpeg = STK_MJPEG_NONE;
 	return code < 0 ? stk__ffmpeg_fail(&d->f, code, "the decoder does not start", err) : STK_OK;
 }
 
@@ -406,6 +409,23 @@ static void note_start(struct decoding *n, int32_t packet, int64_t frame)
 	n->misled = !n->intra && (start == STK_START_NONE || start == STK_START_PICTURE);
 }
 
+/* Replaces the context if it would decode the packet of Motion JPEG in d->bytes with tables of earlier packets. STK_UNSUPPORTED: the packet lacks tables that only
+ * earlier packets can have. */
+static enum stk_status suit_mjpeg(struct decoding *n, size_t size)
+{
+	struct stk_video_decoder *d = n->d;
+	const struct stk_mjpeg m = stk__mjpeg_read(d->bytes, size, n->x->parameters->height);
+	if (m.lacks_quantisation && !d->limits.lenient)
+		return stk__fail(n->err, STK_UNSUPPORTED,
+			"its packet lacks quantisation tables: it relies on those of an earlier frame, or is damaged. If the file plays, encode it again "
+			"(ffmpeg -i FILE -c:v mjpeg -q:v 2 NEW.mov)");
+	enum stk_status s = STK_OK;
+	if (m.kind < d->mjpeg || (m.kind == STK_MJPEG_OTHER && d->mjpeg != STK_MJPEG_NONE))
+		s = renew_context(d, n->x, n->err);
+	d->mjpeg = m.kind;
+	return s;
+}
+
 /* Makes the context decode the packet in d->bytes as a new context would. Replaces it if it has decoded other headers and decoding begins at the packet. */
 static enum stk_status suit_context(struct decoding *n, int32_t packet)
 {
@@ -414,6 +434,8 @@ static enum stk_status suit_context(struct decoding *n, int32_t packet)
 	const enum AVCodecID codec = n->x->parameters->codec_id;
 	uint64_t headers;
 	enum stk_status s = STK_OK;
+	if (codec == AV_CODEC_ID_MJPEG)
+		return suit_mjpeg(n, size);
 	const bool known = stk__packet_headers(codec, d->reads_units ? &d->units : NULL, d->bytes, size, &headers);
 	const bool first = packet == d->first, differ = headers != d->headers;
 	if (first && d->used && differ)

@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 import stoker
 import videos
+from stoker import fn, pipeline_def
 
 pytestmark = videos.needs_video
+
+SOI, DHT, DQT, SOS = b"\xff\xd8", 0xC4, 0xDB, 0xDA
 
 
 def opened(source, **arguments):
@@ -27,6 +30,76 @@ def result(decoder, i):
 
 def same(a, b):
     return np.array_equal(a, b) if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) else a is b
+
+
+def pictures(source, huffman, seconds=0.4):
+    """Returns pictures of Motion JPEG as single files."""
+    data = videos.ffmpeg(
+        f"-f lavfi -i {source}=size=64x48:rate=25:duration={seconds} -pix_fmt yuvj420p -c:v mjpeg -q:v 5 -huffman", huffman, "-f mjpeg -"
+    )
+    return [SOI + part for part in data.split(SOI)[1:]]
+
+
+def without(picture, marker):
+    """Returns a JPEG file without its segments of one kind."""
+    at, out = 2, bytearray(SOI)
+    while picture[at + 1] != SOS:
+        end = at + 2 + int.from_bytes(picture[at + 2 : at + 4], "big")
+        if picture[at + 1] != marker:
+            out += picture[at:end]
+        at = end
+    return bytes(out) + picture[at:]
+
+
+def write(path, parts):
+    stream = path.with_suffix(".mjpeg")
+    stream.write_bytes(b"".join(parts))
+    videos.ffmpeg("-f mjpeg -framerate 25 -i", stream, "-c copy", path)
+    return path
+
+
+@pytest.mark.parametrize("ending", ["avi", "mov"])
+def test_pictures_without_huffman_tables_have_the_standard_ones(tmp_path, ending):
+    """Cameras leave the standard tables out of AVI files. libavcodec keeps the tables of earlier pictures, which may be those of another file."""
+    own, plain = pictures("testsrc", "optimal"), pictures("testsrc2", "default")
+    short = [without(p, DHT) for p in plain]
+    assert all(len(s) < len(p) for s, p in zip(short, plain, strict=True))
+    names = {"own": own, "plain": plain, "short": short}
+    paths = {name: write(tmp_path / f"{name}.{ending}", parts) for name, parts in names.items()}
+    want = {"own": videos.frames(paths["own"]), "short": videos.frames(paths["plain"])}
+    files = [paths[name] for name in ("own", "short", "own", "short", "short", "own")]
+
+    @pipeline_def(batch_size=1, num_threads=1, device_id=None)
+    def pipe():
+        return fn.readers.video(filenames=list(map(str, files)), sequence_length=4, step=100)
+
+    p = pipe()
+    p.build()
+    for path in files:
+        assert np.array_equal(p.run()[0].as_array()[0], want[path.stem][:4]), path
+    kinds = [random.Random(i).choice(["own", "short"]) for i in range(10)]
+    mixed = write(tmp_path / f"mixed.{ending}", [names[kind][i] for i, kind in enumerate(kinds)])
+    decoder = opened(mixed)
+    for i in [*range(10), *range(9, -1, -1)]:
+        assert np.array_equal(decoder[i], want[kinds[i]][i]), i
+
+
+@pytest.mark.parametrize("ending", ["avi", "mov"])
+def test_pictures_without_quantisation_tables_are_refused(tmp_path, ending):
+    parts = pictures("testsrc", "default")
+    path = write(tmp_path / f"first.{ending}", [parts[0], *(without(p, DQT) for p in parts[1:])])
+    want = videos.frames(write(tmp_path / f"whole.{ending}", parts))
+    for order in (range(10), range(9, -1, -1)):
+        decoder = opened(path)
+        for i in order:
+            if i == 0:
+                assert np.array_equal(decoder[0], want[0])
+            else:
+                with pytest.raises(stoker.errors.UnsupportedError, match=rf"frame {i} .*quantisation tables.*encode it again"):
+                    decoder[i]
+    flat, again = opened(path, strict=False), opened(path, strict=False)
+    again[0]
+    assert np.array_equal(flat[5], again[5])
 
 
 @pytest.mark.parametrize(
