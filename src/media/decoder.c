@@ -3,6 +3,7 @@
  * number to the decoded frame, which is thus identified even if the times in the file are wrong. */
 #include "media/annex_b.h"
 #include "media/colour.h"
+#include "media/ffv1.h"
 #include "media/headers.h"
 #include "media/index.h"
 #include "media/mjpeg.h"
@@ -34,6 +35,7 @@ struct stk_video_decoder {
 	bool used;  /* the context has decoded a packet */
 	uint64_t headers; /* hash of the headers of its packets (stk__packet_headers), which are all the same; 0 if they have none */
 	enum stk_mjpeg_kind mjpeg; /* kind of the last packet of Motion JPEG */
+	bool has_slices;           /* the video is FFV1 whose packets may have checksums */
 	/* The picture that libavcodec's decoder of H.264 made of the last packet, or NULL. It belongs to that decoder, which keeps its pictures as long as the
 	 * context. Only read before the next packet is sent. */
 	const AVFrame *picture;
@@ -243,6 +245,8 @@ static enum stk_status open_context(struct stk_video_decoder *d, const struct st
 	d->dirty = d->used = false;
 	d->headers = 0;
 	d->mjpeg = STK_MJPEG_NONE;
+	d->has_slices =
+		p->codec_id == AV_CODEC_ID_FFV1 && p->extradata_size > 0 && stk__ffv1_has_slices(p->extradata, (size_t)p->extradata_size);
 	return code < 0 ? stk__ffmpeg_fail(&d->f, code, "the decoder does not start", err) : STK_OK;
 }
 
@@ -436,6 +440,15 @@ static enum stk_status suit_context(struct decoding *n, int32_t packet)
 	enum stk_status s = STK_OK;
 	if (codec == AV_CODEC_ID_MJPEG)
 		return suit_mjpeg(n, size);
+	if (d->has_slices) { /* then all headers are in the file's header */
+		const enum stk_ffv1_state state = stk__ffv1_check(d->bytes, size);
+		d->dirty |= state != STK_FFV1_WHOLE;
+		if (state == STK_FFV1_DAMAGED && n->damaged < 0) {
+			n->damaged = packet;
+			n->code = AVERROR_INVALIDDATA;
+		}
+		return STK_OK;
+	}
 	const bool known = stk__packet_headers(codec, d->reads_units ? &d->units : NULL, d->bytes, size, &headers);
 	const bool first = packet == d->first, differ = headers != d->headers;
 	if (first && d->used && differ)

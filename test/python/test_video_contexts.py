@@ -141,3 +141,34 @@ def test_frames_after_a_damaged_header_do_not_depend_on_earlier_calls(clips, tmp
             for i in order:
                 assert same(result(decoder, i), want[i]), (at, i)
     assert differ or not header
+
+
+@pytest.mark.parametrize("arguments", ["-g 1 -slices 4", "-g 6 -slices 9", "-g 6 -slices 4 -coder 1 -context 1"])
+def test_checksums_of_ffv1_are_compared(tmp_path, arguments):
+    """FFmpeg takes the pixels of a slice with a wrong checksum from an earlier picture, and reports no error."""
+    path = tmp_path / "video.mkv"
+    videos.ffmpeg("-f lavfi -i testsrc2=size=128x96:rate=25:duration=0.5 -pix_fmt yuv420p -c:v ffv1 -level 3 -slicecrc 1", arguments, path)
+    want, whole, refused = videos.frames(path), path.read_bytes(), 0
+    assert np.array_equal(opened(whole)[:], want)
+    draw = random.Random(2)
+    for _ in range(40):
+        data = bytearray(whole)
+        data[draw.randrange(1500, len(data) - 500)] ^= 1 << draw.randrange(8)
+        try:
+            decoder = opened(bytes(data))
+        except stoker.StokerError:
+            continue
+        for i in draw.sample(range(len(want)), len(want)):
+            frame = result(decoder, i)
+            refused += frame is stoker.errors.CorruptError
+            assert isinstance(frame, type) or np.array_equal(frame, want[i]), i
+    assert refused >= 30
+
+
+@pytest.mark.parametrize("arguments", ["-level 3 -slicecrc 0 -slices 4", "-level 0", "-level 1 -coder 1"])
+def test_ffv1_without_checksums(tmp_path, arguments):
+    path = tmp_path / "video.mkv"
+    videos.ffmpeg("-f lavfi -i testsrc2=size=128x96:rate=25:duration=0.5 -pix_fmt yuv420p -g 5 -c:v ffv1", arguments, path)
+    want, decoder = videos.frames(path), opened(path)
+    for i in random.Random(3).sample(range(len(want)), len(want)):
+        assert np.array_equal(decoder[i], want[i])
