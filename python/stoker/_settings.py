@@ -494,24 +494,35 @@ def check_limit(owner: str, given: Mapping[str, Any]) -> None:
 
 
 def read_state(state: str | bytes | os.PathLike[str]) -> str:
-    """Returns the text of a state. state: the text as str or bytes, or the path of a file with it. Raises FileNotFoundError if the file does not exist."""
+    """Returns the text of a state. state: the text as str or bytes, or the path of a file with it. Raises FileNotFoundError if the file does not exist, and
+    StateError for a text that is no state or is damaged."""
     if isinstance(state, bytes) and state.lstrip().startswith(b"{"):
-        return _text_of(state.decode())
+        return _decoded(state, "")
     if not isinstance(state, (str, os.PathLike)):
         raise _foreign_state.refused(state, _foreign_state.PIPELINE)
     if isinstance(state, str) and state.lstrip().startswith("{"):
-        return _text_of(state)
+        return _decoded(state.encode(errors="surrogatepass"), "")
     try:
-        return _text_of(_files.read_text(state))
+        data = _files.read_bytes(state)
+    except ValueError:  # the text is no path: it has a zero byte, or half of a surrogate pair
+        raise _foreign_state.refused(state, _foreign_state.PIPELINE) from None
     except FileNotFoundError:
         why = "no such file; a checkpoint is what Pipeline.checkpoint() returns, or the name of the file that it wrote"
         raise FileNotFoundError(errno.ENOENT, why, os.fspath(state)) from None
+    return _decoded(data, f"{os.fsdecode(state)}: ")
+
+
+def _decoded(data: bytes, where: str) -> str:
+    try:
+        return _text_of(data.decode())
+    except UnicodeDecodeError as e:
+        raise StateError(f"{where}the state is damaged: it is no text in UTF-8 ({e})") from None
 
 
 def _text_of(text: str) -> str:
     """Returns the text. Raises StateError if it is the state of another object of Stoker, saved as JSON."""
     if '"stoker_' in text:
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError, RecursionError):
             given = json.loads(text)
             if isinstance(given, dict) and any(mark in given for mark in _foreign_state.KINDS):
                 raise _foreign_state.refused(given, _foreign_state.PIPELINE)
@@ -521,7 +532,7 @@ def _text_of(text: str) -> str:
 def _seed_of(checkpoint: Any) -> int | None:
     """Returns the seed in a saved state; None without a state, and for a damaged state, which the pipeline refuses when it reads the whole state."""
     if checkpoint is not None:
-        with contextlib.suppress(ValueError, TypeError, KeyError, StateError):
+        with contextlib.suppress(ValueError, TypeError, KeyError, OverflowError, RecursionError, StateError):
             return int(json.loads(read_state(checkpoint))["seed"])
     return None
 

@@ -581,14 +581,14 @@ class Pipeline:
         if (serialized_pipeline is None) == (filename is None):
             raise InvalidArgumentError("deserialize takes serialized_pipeline or filename")
         text = _files.read_bytes(filename) if filename is not None else serialized_pipeline
-        text = text.decode("utf-8-sig") if isinstance(text, bytes) else text
         try:
-            data = json.loads(text or "")
+            data = json.loads(text.decode("utf-8-sig") if isinstance(text, bytes) else text or "")
             settings = Settings.from_json(data.pop("pipeline", {}))
             outputs = data.get("outputs")
             sinks = whole('"sinks"', data.pop("sinks", 0), 0, len(outputs) if isinstance(outputs, list) else 0)
-        except (ValueError, AttributeError) as e:
-            raise InvalidArgumentError(f"this is no serialised pipeline: {e}") from None
+        except (ValueError, AttributeError, RecursionError) as e:
+            where = "this" if filename is None else os.fspath(filename)
+            raise InvalidArgumentError(f"{where} is no serialised pipeline: {e}") from None
         pipe = cls(**{**settings, **kwargs})
         pipe._builder = GraphBuilder(pipe.device_id, graph=_core.Graph(json.dumps(data)))
         add_fed_sources(pipe._builder, data["operators"])

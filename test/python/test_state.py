@@ -3,6 +3,7 @@
 keeps its sequence."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -139,6 +140,52 @@ def test_damaged_states_are_refused_by_name(files):
     for text in ("{", "{}", "{[]}", '{"stoker_state": 1}', '{"stoker_state": 1, "stoker_state": 1}'):
         with pytest.raises(StateError):
             numbered(files, seed=5, checkpoint=text).build()
+
+
+@pytest.mark.parametrize("damage", ["a byte", "a surrogate", "nested", "a number"])
+def test_states_with_a_damaged_byte_are_refused(files, tmp_path, damage):
+    pipe = numbered(files)
+    take(pipe, 3)
+    state = pipe.checkpoint()
+    if damage == "nested":
+        state = state[:1] + b'"stoker_x":' + b"[" * 100_000 + b"," + state[1:]
+    elif damage == "a number":
+        state = json.dumps({**json.loads(state), "seed": 0}).replace('"seed": 0', '"seed": 1e999').encode()
+    else:
+        state = state[:20] + (b"\xff" if damage == "a byte" else b"\xed\xa0\x80") + state[21:]
+    path = tmp_path / "state.json"
+    path.write_bytes(state)
+    utf8 = damage in ("a byte", "a surrogate")
+    for given, where in (
+        (state, ""),
+        (path, f"{path}: "),
+        (str(path), f"{path}: "),
+        (state.decode(errors="surrogatepass") if damage != "a byte" else state, ""),
+    ):
+        with pytest.raises(
+            StateError, match="^" + re.escape(where) + "the state is damaged: it is no text in UTF-8" if utf8 else "state"
+        ) as caught:
+            numbered(files, checkpoint=given).build()
+        assert not utf8 or "position 20" in str(caught.value)
+
+
+@pytest.mark.parametrize("given", ["\0", "a\0b", "\ud800", "\0{}"])
+def test_a_text_that_is_no_path_is_no_state(files, given):
+    with pytest.raises(StateError, match="this is no state of a Pipeline, but text: give what"):
+        numbered(files, checkpoint=given).build()
+
+
+def test_a_serialised_pipeline_with_a_damaged_byte_is_refused(files, tmp_path):
+    from stoker.errors import InvalidArgumentError
+
+    damaged = bytearray(numbered(files).serialize(filename=None))
+    damaged[20] = 0xFF
+    path = tmp_path / "graph.json"
+    path.write_bytes(damaged)
+    with pytest.raises(InvalidArgumentError, match="^this is no serialised pipeline"):
+        Pipeline.deserialize(bytes(damaged))
+    with pytest.raises(InvalidArgumentError, match="^" + re.escape(f"{path} is no serialised pipeline")):
+        Pipeline.deserialize(filename=path)
 
 
 @pytest.mark.parametrize("seed", [0, 2**63 - 1, 2**63, 2**63 + 12345, 2**64 - 1])

@@ -85,6 +85,6 @@ def _read_index(name: str) -> dict[str, Any]:
                 raise TypeError("a scene is not an object with a name and a list of samples")
     except KeyError as e:
         raise ValueError(f"{name} is not an index of stoker pack-video: it has no {e}") from None
-    except (ValueError, TypeError) as e:
+    except (ValueError, TypeError, RecursionError) as e:
         raise ValueError(f"{name} is not an index of stoker pack-video: {e}") from None
     return index

@@ -227,7 +227,7 @@ def _entry_with(manifest: str, names: Sequence[str]) -> Mapping[str, Any]:
         if any(name in line for name in quoted):
             try:
                 entry = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
             if isinstance(entry, dict) and any(name in entry for name in names):
                 return entry
@@ -238,7 +238,7 @@ def _manifest_part(line: str, where: str) -> tuple[str, float, float | None]:
     """Returns the path, offset and duration of an entry. Raises CorruptError for entries that readers.nemo_asr refuses too."""
     try:
         entry = json.loads(line)
-    except ValueError as e:
+    except (ValueError, RecursionError) as e:
         raise CorruptError(f"{where}: an entry is one JSON object a line ({e})") from None
     if not isinstance(entry, dict) or not isinstance(entry.get("audio_filepath"), str) or not entry["audio_filepath"]:
         raise CorruptError(f"{where}: an entry without audio_filepath, the path of a sound")
