@@ -78,7 +78,7 @@ class Taken:
 
     def check(self) -> None:
         """Raises StateError if an attribute has another value, a list other elements, an array other numbers, or a transform other settings, than when the
-        Loader was made."""
+        Loader was made. Of many images, only some are compared."""
         for attribute in self._read:
             if not attribute.is_as_before():
                 raise changed(f"{type(self._source).__name__}: its {attribute.name}", "or one data set for each")
