@@ -182,7 +182,7 @@ def test_a_serialised_pipeline_with_a_damaged_byte_is_refused(files, tmp_path):
     damaged[20] = 0xFF
     path = tmp_path / "graph.json"
     path.write_bytes(damaged)
-    with pytest.raises(InvalidArgumentError, match="^this is no serialised pipeline"):
+    with pytest.raises(InvalidArgumentError, match=r"^this is no serialised pipeline"):
         Pipeline.deserialize(bytes(damaged))
     with pytest.raises(InvalidArgumentError, match="^" + re.escape(f"{path} is no serialised pipeline")):
         Pipeline.deserialize(filename=path)
