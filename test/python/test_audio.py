@@ -10,7 +10,7 @@ import pytest
 import stoker
 from sound_files import pcm16, tone, wav
 from stoker import Audio, Loader, Pipeline, fn, types
-from stoker.errors import StokerError
+from stoker.errors import LimitError, StokerError
 from support import SEED
 
 
@@ -57,6 +57,23 @@ def test_a_header_of_4_gb_over_nothing():
     with pytest.raises(StokerError, match="its header promises 125000"):
         decode([data])
     assert decode([data], strict=False)[0][0].shape == (0, 1)
+
+
+@pytest.mark.parametrize("rate", [1, 62])
+def test_a_rate_that_makes_far_too_many_samples(rate, tmp_path):
+    """A damaged header that says 1 Hz made gigabytes of a small file. The samples are read if they are not resampled."""
+    samples = np.arange(48_000, dtype="<i2")
+    data = wav(samples, rate)
+    with pytest.raises(LimitError, match=f"header says {rate} Hz, and resampling to 16000 Hz"):
+        decode([data], sample_rate=16000)
+    assert len(decode([data])[0][0]) == 48_000
+    assert len(decode([wav(samples[:10], 63)], sample_rate=16000)[0][0]) > 2000
+    for name, content in (("a.wav", data), ("b.wav", wav(samples, 16000))):
+        (tmp_path / name).write_bytes(content)
+    loader = Loader(
+        [str(tmp_path / n) for n in ("a.wav", "b.wav")], 1, fields={"audio": Audio(rate=16000, duration=1.0)}, on_error="skip", max_errors=3
+    )
+    assert sum(len(batch.audio) for batch in loader) == 1
 
 
 # ---- readers.nemo_asr ----

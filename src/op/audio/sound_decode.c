@@ -104,6 +104,19 @@ static enum stk_status count_output(const struct stk_sound_want *want, struct st
 	return STK_OK;
 }
 
+/* Returns STK_LIMIT if resampling would multiply the number of samples by more than MOST_TIMES: a damaged header may state a rate of 1 Hz, and the
+ * output of a small file would then take gigabytes. */
+static enum stk_status check_rate(const struct stk_sound_want *want, const struct stk_sound_state *state, struct stk_error *err)
+{
+	enum { MOST_TIMES = 256 };
+	if (want->rate <= (float)state->info.rate * MOST_TIMES)
+		return STK_OK;
+	return stk__fail(err, STK_LIMIT,
+		"the file's header says %d Hz, and resampling to %g Hz would make more than %d samples of each: the header is damaged, or the output's rate is "
+		"wrong",
+		state->info.rate, (double)want->rate, MOST_TIMES);
+}
+
 /* ---- decoding ---- */
 
 /* Returns the type to which samples are decoded: float32 if they will be resampled, as in DALI; otherwise the output's type. */
@@ -241,7 +254,8 @@ static enum stk_status infer_stream(const struct stk_call *call, struct stk_soun
 	enum stk_status s = take_library(shared, &library, err);
 	if (s || (s = stk__stream_open(library, bytes, call->tools->lenient, &stream, &state->info, err)))
 		return s;
-	s = decode_stream(call, stream, want, state, err);
+	s = check_rate(want, state, err);
+	s = s ? s : decode_stream(call, stream, want, state, err);
 	stk__stream_close(stream);
 	return s;
 }
@@ -259,7 +273,7 @@ enum stk_status stk__sound_infer(const struct stk_call *call, struct stk_sound_s
 	enum stk_status s = stk__sound_peek(bytes, call->tools->lenient, &state->info, err);
 	if (s == STK_UNSUPPORTED) {
 		s = infer_stream(call, shared, want, bytes, state, err);
-	} else if (!s) {
+	} else if (!s && !(s = check_rate(want, state, err))) {
 		state->resampled = want->rate > 0 && want->rate != (float)state->info.rate;
 		s = find_window(want, state->info.frames, state, err);
 	}
