@@ -488,13 +488,55 @@ static bool is_ivf_cut(const struct stk_container *c)
 	return frames > c->packets && frames != 0xffff && frames != UINT32_MAX;
 }
 
+/* Returns whether the chunk with the samples of a WAV, W64, AIFF or CAF file is longer than the rest of the file. */
+static bool is_chunk_cut(const struct stk_container *c)
+{
+	enum { MOST = 4096, HEAD = 24 };
+	/* Programs that cannot return to the header leave sizes from this on in it. SoX writes the smallest, in AIFF files. */
+	const uint64_t unknown_32 = 0x7ef00000, unknown_64 = (uint64_t)1 << 62;
+	const bool wav = is_format(c, "wav"), w64 = is_format(c, "w64"), caf = is_format(c, "caf"), long_sizes = w64 || caf;
+	const int64_t head = w64 ? 24 : caf ? 12 : 8, padding = w64 ? 8 : caf ? 1 : 2;
+	int64_t at = w64 ? 40 : caf ? 8 : 12;
+	for (int i = 0; i < MOST && c->in->size - at >= head; i++) {
+		uint8_t h[HEAD];
+		if (stk__media_read(c->in, at, h, (size_t)head, NULL))
+			return false;
+		uint64_t size = w64   ? stk__get64(h + 16, true)
+				: caf ? big_endian(h + 4, 8)
+				: wav ? stk__get32(h + 4, true)
+				      : big_endian(h + 4, 4);
+		if (size > (long_sizes ? unknown_64 : unknown_32) || (w64 && size < (uint64_t)head))
+			return false;
+		size -= w64 ? (uint64_t)head : 0;
+		at += head;
+		if (memcmp(h, is_format(c, "aiff") ? "SSND" : "data", 4) == 0)
+			return size > (uint64_t)(c->in->size - at);
+		if (size > (uint64_t)(c->in->size - at))
+			return false;
+		at += (int64_t)size;
+		at += (padding - at % padding) % padding;
+	}
+	return false;
+}
+
+static bool is_au_cut(const struct stk_container *c)
+{
+	enum { HEAD = 12 };
+	uint8_t h[HEAD];
+	if (c->in->size < HEAD || stk__media_read(c->in, 0, h, HEAD, NULL))
+		return false;
+	const int64_t begin = (int64_t)big_endian(h + 4, 4), size = (int64_t)big_endian(h + 8, 4);
+	return size != UINT32_MAX && begin <= c->in->size && size > c->in->size - begin;
+}
+
 bool stk__container_is_cut(const struct stk_container *c)
 {
 	static const struct {
 		const char *name;
 		bool (*is_cut)(const struct stk_container *c);
 	} kinds[] = {{"matroska", is_matroska_cut}, {"ogg", is_ogg_cut}, {"avi", is_avi_cut}, {"mp4", is_mp4_cut}, {"flv", is_flv_cut},
-		{"ivf", is_ivf_cut}};
+		{"ivf", is_ivf_cut}, {"wav", is_chunk_cut}, {"w64", is_chunk_cut}, {"aiff", is_chunk_cut}, {"caf", is_chunk_cut},
+		{"au", is_au_cut}};
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
 		if (is_format(c, kinds[i].name))
 			return kinds[i].is_cut(c);

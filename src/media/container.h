@@ -36,7 +36,7 @@ STK_MUST_USE enum stk_status stk__container_choose(
 bool stk__container_blank(const struct stk_container *c);
 /* Makes stk__container_next always read the bytes of packets. Call it before the first packet is read. */
 void stk__container_read_bytes(struct stk_container *c);
-/* Returns whether the file ends before the end that its structure states: the sizes in Matroska, AVI and FLV, the boxes of fragmented MP4, the pages that end the
+/* Returns whether the file ends before the end that its structure states: the sizes in Matroska, AVI, FLV, WAV, W64, AIFF, CAF and AU, the boxes of fragmented MP4, the pages that end the
  * streams of Ogg, and the number of frames in IVF. Returns false for other containers, whose missing bytes FFmpeg reports if it can. Call it after the last packet.
  */
 bool stk__container_is_cut(const struct stk_container *c);

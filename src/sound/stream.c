@@ -479,10 +479,10 @@ out:
 }
 
 /* If the Xing or Info tag in the first frame of an MP3 file states more bytes than the file has, sets s->promised to the number of frames of samples that it
- * promises, with the encoder's delay and padding. */
+ * promises, without the encoder's delay and padding. */
 static enum stk_status find_mp3_cut(struct stk_sound_stream *s, struct stk_error *err)
 {
-	enum { ID3 = 10, HEADER = 4 + 32 + 16, FRAMES = 1, BYTES = 2 };
+	enum { ID3 = 10, HEADER = 4 + 32 + 16, ENCODER = 24, FRAMES = 1, BYTES = 2, TABLE = 4, QUALITY = 8 };
 	uint8_t h[HEADER];
 	int64_t at = 0;
 	enum stk_status status = STK_OK;
@@ -496,13 +496,24 @@ static enum stk_status find_mp3_cut(struct stk_sound_stream *s, struct stk_error
 		if (memcmp(h, "ID3", 3) != 0)
 			break;
 	}
+	/* The encoder's delay and padding, which the tag's number of frames includes and s->at does not; an upper bound if the tag does not state them. */
+	int64_t delay = 4096;
 	const bool mpeg1 = (h[1] & 0x18) == 0x18, mono = h[3] >> 6 == 3;
 	const uint8_t *tag = h + 4 + (mpeg1 ? mono ? 17 : 32 : mono ? 9 : 17);
 	if (h[0] != 0xff || (h[1] & 0xe0) != 0xe0 || (memcmp(tag, "Xing", 4) != 0 && memcmp(tag, "Info", 4) != 0) ||
 		(tag[7] & (FRAMES | BYTES)) != (FRAMES | BYTES))
 		return STK_OK;
-	if (at + (int64_t)stk__get32(tag + 12, false) > s->in.size)
-		s->promised = (int64_t)stk__get32(tag + 8, false) * (mpeg1 ? MP3_BLOCK : MP3_BLOCK / 2);
+	if (at + (int64_t)stk__get32(tag + 12, false) <= s->in.size)
+		return STK_OK;
+	const int64_t frames = (int64_t)stk__get32(tag + 8, false) * (mpeg1 ? MP3_BLOCK : MP3_BLOCK / 2);
+	const int64_t encoder = at + (tag - h) + 16 + (tag[7] & TABLE ? 100 : 0) + (tag[7] & QUALITY ? 4 : 0);
+	if (encoder <= s->in.size - ENCODER) {
+		if ((status = stk__media_read(&s->in, encoder, h, ENCODER, err)))
+			return status;
+		if (memcmp(h, "LAME", 4) == 0 || memcmp(h, "Lavf", 4) == 0 || memcmp(h, "Lavc", 4) == 0)
+			delay = (h[21] << 4 | h[22] >> 4) + ((h[22] & 15) << 8 | h[23]);
+	}
+	s->promised = frames - delay;
 	return STK_OK;
 }
 
@@ -554,9 +565,7 @@ enum stk_status stk__stream_open(struct stk_sound_library *l, const struct stk_s
 /* Fails if the file ends, after frame s->at, before the end that its header promises. */
 static enum stk_status check_length(const struct stk_sound_stream *s, struct stk_error *err)
 {
-	/* Upper bound of the encoder's delay and padding, which `promised` includes and `at` does not. */
-	const int64_t slack = s->stream->codecpar->codec_id == AV_CODEC_ID_MP3 ? 4096 : 0;
-	if (s->lenient || s->promised <= s->at + slack)
+	if (s->lenient || s->promised <= s->at)
 		return STK_OK;
 	return stk__fail(err, STK_CORRUPT,
 		"a truncated file (%s): it ends after %.3f s; its header promises %.3f s. strict=False decodes what is there",
