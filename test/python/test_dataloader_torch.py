@@ -175,6 +175,22 @@ def test_a_generator_makes_the_order(make):
     assert expected[:2] == given[:2] and torch.equal(expected[2], given[2])
 
 
+@pytest.mark.parametrize("size", [4, 8])
+def test_an_epoch_that_is_left_early_draws_what_torch_draws(make, size):
+    """To build a partial last batch, torch runs its sampler to the end, and the sampler then draws from the generator once more."""
+
+    def epochs(kind, taken):
+        generator = torch.Generator().manual_seed(5)
+        loader = kind(make(), size, shuffle=True, generator=generator)
+        found = []
+        for _ in range(3):
+            found += [(batch[1].tolist(), generator.get_state().tolist()) for batch in itertools.islice(loader, taken)]
+        return found
+
+    for taken in range(1, 7):
+        assert epochs(DataLoader, taken) == epochs(data.DataLoader, taken), taken
+
+
 @pytest.mark.parametrize("workers", [0, 2])
 def test_generators_are_asked_when_torch_asks_them(make, workers):
     """Random numbers that the loop draws between two batches are the same as with torch's DataLoader."""

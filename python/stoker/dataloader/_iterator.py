@@ -118,7 +118,7 @@ class CompiledIterator(_BaseDataLoaderIter):
         self._seed = mix(int(self._base_seed), self._turn)
         reader = self._plan.reader
         self._transform = Parts(reader.transform) if reader is not None and not self._num_workers else None
-        self._length = len(self._index_sampler) if self._ahead and not self._num_workers else 0
+        self._early = _early_of(self._index_sampler) if self._ahead and not self._num_workers else 0
 
     def _reset(self, loader: Any, first_iter: bool = False) -> None:
         super()._reset(loader, first_iter)
@@ -224,11 +224,10 @@ class CompiledIterator(_BaseDataLoaderIter):
         return data
 
     def _ahead_now(self) -> int:
-        """Returns how many batches to draw after the next one: at most as many as the epoch still has. Drawing one more would run the sampler to its end, and
-        code in the sampler must not see the end of an epoch before the loop does."""
+        """Returns how many batches to draw after the next one, of those that may be drawn early."""
         if self._num_workers:
             return 0
-        return max(0, min(self._ahead, self._length - self._drawn - (not self._flights)))
+        return max(0, min(self._ahead, self._early - self._drawn - (not self._flights)))
 
     def _finished(self, flight: _PendingBatch) -> Any:
         if self._plan.gather is not None and not self._stale():
@@ -382,3 +381,12 @@ def _ahead_of(loader: Any) -> int:
         once = not sampler.replacement and sampler.num_samples <= len(sampler.data_source)
         return _AHEAD if once or sampler.generator is None else 0
     return _AHEAD if type(sampler) in _FIXED else 0
+
+
+def _early_of(batches: BatchSampler) -> int:
+    """Returns how many of an epoch's batches may be drawn before the loop needs them: those that do not run the sampler to its end, because code in the sampler
+    must not see the end of an epoch before the loop does. BatchSampler runs it to its end to build a partial last batch, and a RandomSampler then draws once
+    more from its generator."""
+    sampler: Any = batches.sampler
+    draws_at_end = type(sampler) is RandomSampler and sampler.generator is not None
+    return len(batches) - (draws_at_end and not batches.drop_last and len(sampler) % batches.batch_size > 0)
