@@ -17,6 +17,7 @@ import pytest
 import torch
 from PIL import Image
 from stoker import DataLoader, Loader
+from stoker.errors import StateError
 from support import import_torchvision
 
 torchvision = import_torchvision()
@@ -153,46 +154,207 @@ def test_ignite_continues_with_the_batches_that_were_left(make, folder):
     assert len(run(make(folder), max_epochs=3, epoch_length=4)) == 12
 
 
-@KINDS
-@pytest.mark.parametrize("after", [STEPS - 2, STEPS + 2])
-@pytest.mark.filterwarnings("ignore")
-def test_lightning_continues_with_the_batches_that_were_left(make, after, folder, tmp_path):
-    lightning = pytest.importorskip("lightning")
-    callbacks = pytest.importorskip("lightning.pytorch.callbacks")
+class Fits:
+    """Trains with Lightning, and continues from checkpoints that were saved after some steps, or at the end of a validation."""
 
-    class Module(lightning.LightningModule):
-        def __init__(self):
-            super().__init__()
-            self.net, self.checked = Net(), []
+    def __init__(self, folder):
+        self.lightning = pytest.importorskip("lightning")
+        self.folder, self.checked, self.epochs, self.numbers = folder, [], 2, numbers
 
-        def training_step(self, batch, _):
-            return self.net.loss(*batch)
+    def fit(self, train, path=None, saves=(), valid=None, **arguments):
+        """Returns the batches that training_step() gets: the indices of their samples."""
+        lightning, seen, checked, folder, numbers = self.lightning, [], self.checked, self.folder, self.numbers
 
-        def validation_step(self, batch, _):
-            self.checked += numbers(batch[0])
+        class Module(lightning.LightningModule):
+            def __init__(self):
+                super().__init__()
+                self.linear = torch.nn.Linear(1, 1)
 
-        def configure_optimizers(self):
-            return torch.optim.SGD(self.parameters(), 0.01)
+            def training_step(self, batch, _):
+                seen.append([numbers(part[0]) for part in batch] if isinstance(batch[0], (list, tuple)) else numbers(batch[0]))
+                return self.linear(torch.ones(1, 1)).sum()
 
-    def fit(path=None, **arguments):
-        module = Module()
+            def validation_step(self, batch, _):
+                checked.extend(numbers(batch[0]))
+
+            def configure_optimizers(self):
+                return torch.optim.SGD(self.parameters(), 0.01)
+
+        class Saving(lightning.Callback):
+            def on_train_batch_end(self, trainer, *_):
+                if trainer.global_step in saves:
+                    trainer.save_checkpoint(folder / f"{trainer.global_step}.ckpt")
+
+            def on_validation_end(self, trainer, _):
+                if saves:
+                    trainer.save_checkpoint(folder / f"valid{trainer.global_step}.ckpt")
+
+        quiet = ("logger", "enable_progress_bar", "enable_model_summary", "enable_checkpointing")
         settings = {
-            "logger": False,
-            "enable_progress_bar": False,
-            "enable_model_summary": False,
-            "enable_checkpointing": False,
-            "max_epochs": 2,
+            **dict.fromkeys(quiet, False),
+            "max_epochs": self.epochs,
+            "num_sanity_val_steps": 0,
+            "callbacks": [Saving()],
+            **arguments,
         }
-        trainer = lightning.Trainer(accelerator="cpu", default_root_dir=tmp_path, **{**settings, **arguments})
-        trainer.fit(module, make(folder), make(folder, False), ckpt_path=path)
-        return module
+        lightning.Trainer(accelerator="cpu", default_root_dir=folder, **settings).fit(
+            Module(), train, valid, ckpt_path=path, **({"weights_only": False} if path else {})
+        )
+        return seen
 
-    saving = callbacks.ModelCheckpoint(tmp_path, "at{step}", every_n_train_steps=after, save_top_k=-1, auto_insert_metric_name=False)
-    whole = fit(num_sanity_val_steps=0, callbacks=[saving], enable_checkpointing=True)
-    check_epochs(whole.net.seen, 2)
-    assert whole.checked == in_order() * 2
-    assert fit(tmp_path / f"at{after}.ckpt").net.seen == whole.net.seen[after:]
-    assert len(fit(limit_train_batches=3, max_epochs=1).net.seen) == 3
+    def check(self, make, saves, **arguments):
+        """Checks that a run continues from each checkpoint with the batches that the run that was saved got after it."""
+        whole = self.fit(make(), saves=saves, **arguments)
+        validations = [int(path.stem.removeprefix("valid")) for path in self.folder.glob("valid*.ckpt")]
+        assert bool(validations) == ("valid" in arguments)
+        for after, kind in [*((after, "") for after in saves), *((after, "valid") for after in validations)]:
+            assert self.fit(make(), self.folder / f"{kind}{after}.ckpt", **arguments) == whole[after:], (kind, after)
+        return whole
+
+
+@pytest.fixture
+def fits(tmp_path):
+    return Fits(tmp_path)
+
+
+@KINDS
+@pytest.mark.filterwarnings("ignore")
+def test_lightning_continues_with_the_batches_that_were_left(make, folder, fits):
+    check_epochs(fits.check(lambda: make(folder), (STEPS - 2, STEPS, STEPS + 2), valid=make(folder, False)), 2)
+    assert fits.checked[: 2 * SAMPLES] == in_order() * 2
+
+
+@KINDS
+@pytest.mark.filterwarnings("ignore")
+def test_lightning_continues_after_an_epoch_that_it_ended_early(make, folder, fits):
+    assert len(fits.check(lambda: make(folder), (2, 3, 4), valid=make(folder, False), limit_train_batches=3)) == 6
+
+
+@pytest.mark.parametrize("ends", [{"steps": STEPS}, {"epoch": 0}, {"epoch": 1}])
+@pytest.mark.filterwarnings("ignore")
+def test_lightning_continues_with_a_mixture(ends, folder, fits):
+    def make():
+        shares = zip((3, 4), (0.6, 0.4), strict=True)
+        return Loader.mix([(Loader(dataset(folder), BATCH, shuffle=True, seed=seed), share) for seed, share in shares], **ends)
+
+    whole = len(make())
+    valid = wrapped(folder, False)
+    assert len(fits.check(make, (2, whole, whole + 1), valid=valid)) > whole
+    for path in fits.folder.glob("*.ckpt"):
+        path.unlink()
+    assert len(fits.check(make, (2, 3, 4), valid=valid, limit_train_batches=3)) == 6
+
+
+@pytest.mark.parametrize("make", [own, wrapped], ids=["own", "wrapped"])
+@pytest.mark.filterwarnings("ignore")
+def test_lightning_continues_with_a_loader_that_begins_again_in_an_epoch(make, folder, fits):
+    """In a CombinedLoader, the shorter loader is in a later epoch than Lightning."""
+    combined = pytest.importorskip("lightning.pytorch.utilities").CombinedLoader
+    part = torch.utils.data.Subset(dataset(folder), range(2 * BATCH))
+
+    def both():
+        short = DataLoader(part, BATCH, shuffle=True, generator=torch.Generator().manual_seed(5))
+        if make is wrapped:
+            short = Loader(part, BATCH, shuffle=True, seed=5, collate_fn=tuple).as_dataloader()
+        return combined([make(folder), short], "max_size_cycle")
+
+    fits.check(both, (1, 4, STEPS, 8), valid=make(folder, False))
+
+
+class Stream(torch.utils.data.IterableDataset):
+    """Yields images of one colour each, with a darker half on the left."""
+
+    def __iter__(self):
+        for k in range(SAMPLES):
+            yield self.sample(k)
+
+    @staticmethod
+    def sample(k):
+        image = np.full((8, 8, 3), k * 10, np.uint8)
+        image[:, :4] -= 3 * (k > 0)
+        return image, k
+
+
+class OwnState(Stream):
+    """A stream that saves its position, in a dict that it changes later."""
+
+    def __init__(self):
+        self.state = {"next": 0}
+
+    def __iter__(self):
+        while self.state["next"] < SAMPLES:
+            self.state["next"] += 1
+            yield self.sample(self.state["next"] - 1)
+        self.state["next"] = 0
+
+    def state_dict(self):
+        return self.state
+
+    def load_state_dict(self, state):
+        self.state = dict(state)
+
+
+def _arrays(rows):
+    return torch.stack([torch.from_numpy(image) for image, _ in rows]), torch.tensor([k for _, k in rows])
+
+
+STREAMS = {
+    "own": lambda: DataLoader(Stream(), BATCH, collate_fn=_arrays),
+    "worker": lambda: DataLoader(Stream(), BATCH, collate_fn=_arrays, num_workers=1),
+    "own state": lambda: DataLoader(OwnState(), BATCH, collate_fn=_arrays),
+    "state of a worker": lambda: DataLoader(OwnState(), BATCH, collate_fn=_arrays, num_workers=1),
+    "loader": lambda: Loader(Stream(), BATCH),
+    "wrapped": lambda: Loader(Stream(), BATCH, collate_fn=tuple).as_dataloader(),
+}
+
+
+@pytest.mark.parametrize("kind", STREAMS)
+@pytest.mark.filterwarnings("ignore")
+def test_lightning_continues_with_a_loader_without_a_length(kind, fits):
+    """Lightning takes a batch ahead of training from such a loader. Its checkpoint is of the position of training."""
+    fits.numbers = lambda images: [int(image.float().mean()) for image in images]
+    whole = fits.check(STREAMS[kind], (1, STEPS - 1, STEPS, STEPS + 2), valid=STREAMS["loader"]())
+    assert len(whole) == 2 * STEPS and whole[:STEPS] == whole[STEPS:]
+    for path in fits.folder.glob("*.ckpt"):
+        path.unlink()
+    fits.check(STREAMS[kind], (1, 3, 4), valid=STREAMS["loader"](), limit_train_batches=3)
+
+
+@pytest.mark.parametrize("before", ["a batch", "an epoch", "fit"])
+@pytest.mark.parametrize("wrap", [lambda loader: loader, lambda loader: loader.as_dataloader()], ids=["loader", "as_dataloader"])
+@pytest.mark.filterwarnings("ignore")
+def test_lightning_sets_the_epoch_of_a_loader_without_a_length(before, wrap, fits):
+    """Lightning sets the epoch after it has taken the first batch. The random draws are still those of Lightning's epoch."""
+    fits.numbers = lambda images: images.tolist()
+
+    def make():
+        return wrap(Loader(Stream(), BATCH, transforms=[torchvision.transforms.RandomHorizontalFlip()], seed=3, collate_fn=tuple))
+
+    expected = make()
+    expected = [images.tolist() for _ in range(2) for images, _ in expected]
+    assert expected[:STEPS] != expected[STEPS:]
+    loader = make()
+    if before == "fit":
+        assert fits.fit(loader) == expected
+    elif before == "an epoch":
+        list(loader)
+    else:
+        next(iter(loader))
+    assert fits.fit(loader) == expected
+    callbacks = pytest.importorskip("lightning.pytorch.callbacks")
+    saving = callbacks.ModelCheckpoint(fits.folder, "{epoch}", save_top_k=-1)
+    fits.fit(make(), max_epochs=1, enable_checkpointing=True, callbacks=[saving])
+    assert fits.fit(make(), fits.folder / "epoch=0.ckpt") == expected[STEPS:]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_lightning_does_not_drop_a_state_that_was_loaded(folder, fits):
+    saved, loader = wrapped(folder), wrapped(folder)
+    list(saved)
+    next(iter(saved))
+    loader.load_state_dict(saved.state_dict())
+    with pytest.raises(StateError, match=r"set_epoch\(0\): a state in the middle of epoch 1 was loaded"):
+        fits.fit(loader)
 
 
 def _with_composer(folder, out, kind):

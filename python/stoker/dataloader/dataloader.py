@@ -22,6 +22,7 @@ from stoker.dataloader._progress import Progress
 from stoker.dataloader._reasons import InPython
 from stoker.dataloader._worker_states import has_state
 from stoker.errors import InvalidArgumentError, StateError
+from stoker.loader import _lightning
 from stoker.loader._one_thread import VISIT
 
 _T = TypeVar("_T", covariant=True)
@@ -114,6 +115,10 @@ class DataLoader(TorchDataLoader[_T]):
     # ---- iteration ----
 
     def __iter__(self) -> Any:
+        return _lightning.begun(self, self._begin)
+
+    def _begin(self) -> Any:
+        """Returns a new iterator, or that of the last epoch if its workers persist."""
         if self.persistent_workers and self.num_workers > 0 and self._iterator is not None:
             if self._stoker_resume is None and isinstance(self._iterator, _Tracked):
                 before = self._stoker_progress
@@ -191,6 +196,9 @@ class DataLoader(TorchDataLoader[_T]):
         torch.distributed.checkpoint requires. Another thread may call this: it
         waits until the loop has its batch.
         """
+        before = _lightning.state_for_checkpoint(self)
+        if before is not None:
+            return before
         if self._stoker_resume is not None:
             return dict(self._stoker_resume)
         progress = self._stoker_progress
@@ -236,6 +244,16 @@ class DataLoader(TorchDataLoader[_T]):
         _worker_states.check(self, state)
         self._stoker_resume = dict(state)
         self._stoker_progress = None
+        if _lightning.leaves_epoch(self) and state["inside"]:
+            self._leave_epoch(state.get("epoch", -1))
+
+    def _leave_epoch(self, epoch: int) -> None:
+        """Begins the rest of the restored epoch and leaves it, as the saved run did before its next epoch. The samplers and generators then are where they were
+        in that run. epoch: the epoch of a sampler with set_epoch(), or -1."""
+        self._begin()
+        sampler = _progress._with_epoch(self)
+        if sampler is not None and epoch >= 0:
+            sampler.set_epoch(epoch + 1)
 
     def explain(self) -> str:
         """Returns a text that says what runs in C, what runs in Python, and why."""

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any, Protocol
 
+from stoker.loader._callers import callers
+
 
 class AcceleratorAnswers(Protocol):
     """A loader with the attributes that Accelerate reads."""
@@ -38,9 +40,8 @@ class Counting(Protocol):
 def refuse_skipping(name: str, reader: FrameType | None) -> None:
     """Raises TypeError if skip_first_batches() reads an attribute that a Loader does not have. Accelerate would use torch's default in place of it, and make a
     DataLoader without batches. reader: the frame that reads the attribute."""
-    while reader is not None and reader.f_code.co_name in ("<dictcomp>", "<listcomp>"):
-        reader = reader.f_back
-    if reader is not None and reader.f_code.co_name == "skip_first_batches":
+    asker = next(callers(reader), None)
+    if asker is not None and asker.f_code.co_name == "skip_first_batches":
         raise TypeError(
             f"a Loader has no {name}, and Accelerate's skip_first_batches makes a torch DataLoader of it: give loader.as_dataloader() to the Trainer or to "
             "prepare(), whose batches can be skipped"

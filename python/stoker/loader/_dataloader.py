@@ -12,6 +12,7 @@ from stoker._where import notice
 from stoker.dataloader import _accelerate
 from stoker.dataloader.dataloader import DataLoader
 from stoker.errors import InvalidArgumentError
+from stoker.loader import _lightning
 from stoker.loader._accelerate import Batches, reported
 from stoker.loader._options import ARGUMENTS
 from stoker.loader._refused import OF_DATALOADERS, OF_DATASETS, read_once
@@ -120,7 +121,7 @@ class StokerDataLoader(DataLoader[Any]):
         self.loader.set_epoch(epoch)
 
     def __iter__(self) -> Any:
-        return reported(self, self.loader, self.loader._begin())
+        return reported(self, self.loader, _lightning.begun(self.loader, self.loader._begin))
 
     def __len__(self) -> int:
         _accelerate.know(self, own_data=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from stoker import _foreign_state, _numbers
 from stoker.errors import InvalidArgumentError, StateError
+from stoker.loader import _lightning
 from stoker.loader._epoch import END, Epoch
 from stoker.loader._one_thread import OneThread
 from stoker.loader._refused import advice, no_attribute, not_copied
@@ -92,10 +93,13 @@ class Mixture:
 
     # ---- iteration ----
 
-    def __iter__(self) -> Epoch:
+    def __iter__(self) -> Iterator[Any]:
         """Iterates over a new epoch, or over the rest of one that was restored or closed. If the last iteration stopped early, its epoch ends, and the source
         that ends epochs (the leader) begins its next one. All other sources continue at their positions; when an epoch of theirs ends, their next one
         begins."""
+        return _lightning.begun(self, self._begin)
+
+    def _begin(self) -> Epoch:
         with self._one_thread:
             self._check_epoch()
             self._generation += 1
@@ -265,6 +269,9 @@ class Mixture:
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the position after the last batch that was taken, of the mixture and of each source, for a run with any number of ranks."""
+        before = _lightning.state_for_checkpoint(self)
+        if before is not None:
+            return before
         with self._one_thread.visit("state_dict()"):
             return {
                 "stoker_mixture": _STATE,
@@ -324,6 +331,8 @@ class Mixture:
             self._inside = self._resumed = state["inside"]
             self._again = False
             self._running = [None] * len(self.names)
+            if _lightning.leaves_epoch(self) and self._inside:
+                self._leave_epoch()
 
     @property
     def _ends(self) -> int | str:

@@ -19,7 +19,7 @@ from stoker._sheet import Sheet, view
 from stoker._signatures import BriefHelp, brief, suggests
 from stoker._where import log, notice
 from stoker.errors import CancelledError, InvalidArgumentError, MissingFileError, ShapeError, StateError, safe_text
-from stoker.loader import _fields, _layout, _options
+from stoker.loader import _fields, _layout, _lightning, _options
 from stoker.loader._accelerate import refuse_skipping, reported
 from stoker.loader._buckets import make_buckets
 from stoker.loader._epoch import END, Epoch, call
@@ -445,10 +445,13 @@ class Loader(metaclass=BriefHelp):
 
     def __iter__(self) -> Iterator[Batch]:
         """Iterates over one epoch, or over its rest after a state was loaded."""
-        return reported(self, self, self._begin())
+        return reported(self, self, _lightning.begun(self, self._begin))
 
     def _begin(self) -> Epoch:
         """Begins an epoch, or continues a restored one. Unlike __iter__, does not notify Accelerate."""
+        epoch = _lightning.epoch_to_begin(self)
+        if epoch is not None:
+            self.set_epoch(epoch)
         with self._one_thread:
             self._spec.check_taken()
             if self._mix is not None:
@@ -598,6 +601,9 @@ class Loader(metaclass=BriefHelp):
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the position after the last batch taken: a dict of under 1 KB."""
+        before = _lightning.state_for_checkpoint(self)
+        if before is not None:
+            return before
         with self._one_thread.visit("state_dict()"):
             return {"stoker_loader": _STATE, **self._run.state(), **({"listed": True} if self._listed else {})}
 
@@ -609,6 +615,8 @@ class Loader(metaclass=BriefHelp):
             self._run.load(Saved.of(state))  # raises an error if it refuses the state
             self._generation += 1
             self._untouched = False
+            if _lightning.leaves_epoch(self) and self._run.step:
+                self._run._leave_epoch()
             if self._may_list and (state.get("listed") is True) != self._listed:
                 self._listed, self._batches = not self._listed, None
 

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds out when Lightning's Trainer.fit() calls a loader, and what it does there.
+
+A loader cannot tell this from its own position: fit() may end its epochs before the loader's (limit_train_batches), sets an epoch only after it has made the
+iterator, and takes a batch ahead of training from loaders without a length, to know which batch is the last one. The loops are Lightning's internals, and a
+version of Lightning without their attributes counts as no Lightning.
+"""
+
+from __future__ import annotations
+
+import copy
+import sys
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+from stoker.errors import StateError
+from stoker.loader._callers import callers
+
+_PACKAGES = ("lightning.pytorch", "pytorch_lightning")
+_COMBINED = {f"{package}.utilities.combined_loader" for package in _PACKAGES}
+_FITTING = {f"{package}.loops.fit_loop" for package in _PACKAGES}
+
+# For each loader that fit() iterates over: its states before the last batches that it gave.
+_before: weakref.WeakKeyDictionary[Any, deque[dict[str, Any]]] = weakref.WeakKeyDictionary()
+_ended: weakref.WeakSet[Any] = weakref.WeakSet()  # loaders of which fit() makes the next iterator for an epoch that has ended
+
+
+class Stateful(Protocol):
+    def state_dict(self) -> dict[str, Any]: ...
+
+
+def _fit_loop(loader: Any, *methods: str) -> Any:
+    """Returns Lightning's FitLoop if one of these methods of it now calls a method of `loader`, which is one of its training loaders; else None."""
+    if sys.modules.keys().isdisjoint(_COMBINED):
+        return None
+    combined: Any = None
+    for frame in callers(sys._getframe(1)):
+        module = frame.f_globals.get("__name__")
+        if module in _COMBINED:
+            asker = frame.f_locals.get("self")
+            combined = asker if hasattr(asker, "flattened") else combined
+        elif module in _FITTING and combined is not None:
+            loop = frame.f_locals.get("self")
+            asks = frame.f_code.co_name in methods and getattr(loop, "_combined_loader", None) is combined
+            is_own = any(own is loader or getattr(own, "loader", None) is loader for own in combined.flattened)
+            return loop if asks and is_own else None
+    return None
+
+
+def epoch_to_begin(loader: Any) -> int | None:
+    """Returns the epoch that fit() will set for the iteration that it begins now; None if it is not fit() that begins one, or if fit() continues from a
+    checkpoint."""
+    loop = _fit_loop(loader, "setup_data")
+    return None if loop is None or loop.restarting else loop.epoch_progress.current.processed
+
+
+def leaves_epoch(loader: Any) -> bool:
+    """Returns whether fit() loads a state into the loader that was saved after the last batch of fit()'s epoch. The loader's next epoch then has to follow, also
+    if this epoch of the loader has batches left. If the state was saved after the hooks of that batch, as in a validation, fit() first makes an iterator for the
+    epoch that has ended, and only ends the epoch with it: begun() returns an empty one."""
+    loop = _fit_loop(loader, "_load_combined_loader_states")
+    _ended.discard(loader)
+    if loop is None or not loop.epoch_loop.batch_progress.is_last_batch:
+        return False
+    total = loop.epoch_loop.batch_progress.total
+    if total.completed == total.processed:
+        _ended.add(loader)
+    return True
+
+
+def begun(loader: Stateful, begin: Callable[[], Any]) -> Any:
+    """Returns begin(), an iterator over an epoch of the loader. If fit() iterates, the iterator keeps the states for state_for_checkpoint()."""
+    loop = _fit_loop(loader, "setup_data", "advance")
+    if loop is None:
+        return begin()
+    if loader in _ended:
+        _ended.discard(loader)
+        return iter(())
+    return _Watched(loader.state_dict, begin(), weakref.ref(loop), _before.setdefault(loader, deque()))
+
+
+class _Watched:
+    def __init__(self, state_dict: Callable[[], dict[str, Any]], epoch: Any, loop: weakref.ref[Any], before: deque[dict[str, Any]]) -> None:
+        self._state_dict, self._epoch, self._loop, self._before = state_dict, epoch, loop, before
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        fetcher = getattr(self._loop(), "_data_fetcher", None)
+        ahead = 0 if fetcher is None or fetcher.length is not None else getattr(fetcher, "prefetch_batches", 0)
+        if not ahead:
+            return next(self._epoch)
+        before = copy.deepcopy(self._state_dict())  # a Dataset may return the dict that it works with
+        batch = next(self._epoch)
+        self._before.append(before)
+        while len(self._before) > ahead + 1:
+            self._before.popleft()
+        return batch
+
+    def __len__(self) -> int:
+        return len(self._epoch)
+
+
+def state_for_checkpoint(loader: Any) -> dict[str, Any] | None:
+    """Returns the loader's state before the batches that fit() has taken ahead of training, if fit() asks for a state and has taken some; else None."""
+    loop = _fit_loop(loader, "on_save_checkpoint")
+    held = 0 if loop is None else len(getattr(loop._data_fetcher, "batches", ()))
+    if not held:
+        return None
+    before = _before.get(loader, ())
+    if len(before) < held:
+        raise StateError(
+            "this loader has no length, so Lightning has taken a batch ahead of training, and the position before it is not known: give the IterableDataset or "
+            "the sampler a __len__"
+        )
+    return before[-held]
