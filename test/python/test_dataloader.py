@@ -150,7 +150,7 @@ def test_a_trainer_sets_the_epoch(tree):
 
 
 def test_the_epoch_may_be_set_between_iter_and_the_first_batch(tree):
-    """When Lightning continues a run, it sets the epoch after iter(). The iterator gives that epoch, even if a state of another epoch was loaded before."""
+    """When Lightning continues a run, it sets the epoch after iter(). The iterator gives that epoch, even if a state of the epoch before was loaded."""
 
     def made():
         return Loader(tree, 2, shuffle=True, seed=4, transforms=[T.Resize((16, 16))], fields=("image", "label", "index"))
@@ -160,9 +160,10 @@ def test_the_epoch_may_be_set_between_iter_and_the_first_batch(tree):
 
     loader = made()
     epochs = [ids(loader) for _ in range(3)]
-    half = iter(loader)
+    saved = made()
+    half = iter(saved)
     next(half)
-    state = loader.state_dict()
+    state = saved.state_dict()
     for wrap in (lambda loader: loader, lambda loader: loader.as_dataloader()):
         other = wrap(made())
         other.load_state_dict(state)

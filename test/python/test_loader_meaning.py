@@ -816,6 +816,43 @@ def test_an_iteration_goes_on_if_its_epoch_is_set(tree, wrap, sampler):
     assert ids(loader) == epochs[0][1:]
 
 
+@pytest.mark.parametrize("wrap", [lambda loader: loader, lambda loader: loader.as_dataloader()], ids=["Loader", "as_dataloader"])
+@pytest.mark.parametrize("begun", [False, True])
+def test_set_epoch_does_not_drop_a_state(tree, wrap, begun):
+    """A framework that counts epochs from 0 would go back to the first epoch, and train with samples that the saved run has had."""
+
+    def made():
+        return wrap(Loader(tree, 4, transforms=SMALL, shuffle=True, seed=3, fields=("image", "index")))
+
+    def ids(batches):
+        return [batch.index.tolist() for batch in batches]
+
+    whole = made()
+    epochs = [ids(whole) for _ in range(4)]
+    saved = made()
+    list(saved)
+    list(itertools.islice(saved, 2))
+    for epoch in (0, 3):
+        loader = made()
+        loader.load_state_dict(saved.state_dict())
+        iterator = iter(loader) if begun else loader
+        with pytest.raises(StateError, match=rf"set_epoch\({epoch}\): a state in the middle of epoch 1 was loaded"):
+            loader.sampler.set_epoch(epoch)
+        loader.set_epoch(1)
+        assert ids(iterator) == epochs[1][2:]
+        loader.set_epoch(epoch)
+        assert ids(loader) == epochs[epoch]
+    loader = made()
+    loader.load_state_dict(saved.state_dict())
+    loader.set_epoch(2)  # the saved run has left its epoch early
+    assert ids(loader) == epochs[2]
+    list(itertools.islice(loader, 2))
+    getattr(loader, "loader", loader).close()
+    getattr(loader, "loader", loader).show(1)
+    loader.set_epoch(0)
+    assert ids(loader) == epochs[0]
+
+
 def test_a_stream_without_a_length_goes_on_if_its_epoch_is_set():
     class Stream(torch.utils.data.IterableDataset):
         def __iter__(self):

@@ -56,6 +56,11 @@ def epoch_to_begin(loader: Any) -> int | None:
     return None if loop is None or loop.restarting else loop.epoch_progress.current.processed
 
 
+def loads(loader: Any) -> bool:
+    """Returns whether fit() loads a state into the loader, from its checkpoint."""
+    return _fit_loop(loader, "_load_combined_loader_states") is not None
+
+
 def leaves_epoch(loader: Any) -> bool:
     """Returns whether fit() loads a state into the loader that was saved after the last batch of fit()'s epoch. The loader's next epoch then has to follow, also
     if this epoch of the loader has batches left. If the state was saved after the hooks of that batch, as in a validation, fit() first makes an iterator for the

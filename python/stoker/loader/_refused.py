@@ -62,6 +62,14 @@ def no_attribute(of: Any, name: str, instead: Mapping[str, str]) -> Any:
     raise AttributeError(f"{type(of).__name__!r} object has no attribute {name!r}: {instead[name]}", name=name, obj=of)
 
 
+def drops_state(epoch: int, loaded: int) -> StateError:
+    """Returns the error for set_epoch() after a state was loaded, whose position would be lost. epoch: the argument of set_epoch(). loaded: the state's epoch."""
+    return StateError(
+        f"set_epoch({epoch}): a state in the middle of epoch {loaded} was loaded, and its position would be lost: begin with loader.epoch. Lightning's "
+        "Trainer.fit() takes the state with ckpt_path=; Fabric counts from epoch 0 after setup_dataloaders(), which a Loader can do without"
+    )
+
+
 def not_copied(what: str, owner: str = "it") -> TypeError:
     """Returns the error for pickling or copying an object that owns threads and memory. owner: what owns them, if that is not the object itself."""
     save = "state_dict()" if owner == "it" else "state_dict() of the Loader"

@@ -61,6 +61,7 @@ class Run:
         self.changed = False  # whether a user's function may have changed the batch that was put back
         self.base = 0  # number of the Loader's epoch that is epoch 0 for `pipe`
         self.resumed: dict[str, Any] | None = None  # state from which the next pipeline continues this epoch; None: from its first sample
+        self.loaded: dict[str, Any] | None = None  # the value of `resumed` that load() has set
         self.data: dict[str, Any] | None = None  # facts about the data, for states that are saved while there is no pipeline
         self.unchecked: dict[str, Any] | None = None  # facts about the data in a loaded state; the next pipeline compares them with its own
         # Ids in the user's order, of epoch number `drawn` or of a stretch of it (see in_stretches); None if they are not drawn yet.
@@ -306,6 +307,11 @@ class Run:
         """Returns whether this iteration has given a batch. The next iteration then begins the next epoch, unless repeat() is called."""
         return self.inside and self.step > self._first
 
+    @property
+    def just_loaded(self) -> bool:
+        """Returns whether a state in the middle of an epoch was loaded, and no batch has been taken since."""
+        return self.resumed is not None and self.resumed is self.loaded and not self._has_begun
+
     def repeat(self) -> None:
         """Lets the next iteration begin this epoch again if the current one has begun it. The current iteration continues, because trainers call set_epoch()
         also after they have taken the first batch. If it reaches the end of the epoch, the next iteration begins the next epoch."""
@@ -550,7 +556,7 @@ class Run:
             if not self.source.makes_order:
                 self.ready()  # restores the state in a new pipeline, which raises an error if it refuses the state
             self.source.check_targets(state.targets)
-            self._again = None
+            self._again, self.loaded = None, self.resumed
         except BaseException:
             self._drop()
             self._go_on_with(seed, own_seed)

@@ -26,7 +26,7 @@ from stoker.loader._epoch import END, Epoch, call
 from stoker.loader._kinds import BOXES, FLOATS, has_sound, internal, kinds_of, lists_of, main_of, several
 from stoker.loader._mixture import Mixture
 from stoker.loader._order import BatchOrder, Order, make_order
-from stoker.loader._refused import no_attribute, not_copied, read_once
+from stoker.loader._refused import drops_state, no_attribute, not_copied, read_once
 from stoker.loader._run import Run
 from stoker.loader._saved import MOST_EPOCHS, Saved, is_whole
 from stoker.loader._spec import DatasetArguments, Spec
@@ -209,6 +209,7 @@ class Loader(metaclass=BriefHelp):
         self._described = repr(opened)
         self._generation = 0
         self._untouched = False  # True from the start of an iteration until its first batch is taken
+        self._of_checkpoint = False  # whether Lightning loaded the last state from its checkpoint
         self._loops_epoch = -1  # the epoch of the latest iteration
         self._one_thread = self._run.one_thread
         self._narrowed_was_noticed = self._asks_dataset = False
@@ -449,7 +450,7 @@ class Loader(metaclass=BriefHelp):
 
     def _begin(self) -> Epoch:
         """Begins an epoch, or continues a restored one. Unlike __iter__, does not notify Accelerate."""
-        epoch = _lightning.epoch_to_begin(self)
+        epoch = None if self._run.just_loaded else _lightning.epoch_to_begin(self)
         if epoch is not None:
             self.set_epoch(epoch)
         with self._one_thread:
@@ -615,6 +616,7 @@ class Loader(metaclass=BriefHelp):
             self._run.load(Saved.of(state))  # raises an error if it refuses the state
             self._generation += 1
             self._untouched = False
+            self._of_checkpoint = _lightning.loads(self)
             if _lightning.leaves_epoch(self) and self._run.step:
                 self._run._leave_epoch()
             if self._may_list and (state.get("listed") is True) != self._listed:
@@ -683,6 +685,10 @@ class Loader(metaclass=BriefHelp):
         if epoch == self.epoch:
             self._run.repeat()
             return
+        if self._run.just_loaded and epoch != self.epoch + 1:
+            if self._of_checkpoint:  # in a CombinedLoader, a Loader that begins again when it ends is in a later epoch than Lightning
+                return
+            raise drops_state(epoch, self.epoch)
         with self._one_thread:
             self._run.go_to(epoch)
             if self._untouched:  # when Lightning resumes a run, it makes the iterator before it sets the epoch
@@ -702,11 +708,13 @@ class Loader(metaclass=BriefHelp):
         """Returns a contact sheet of the next batch, and does not consume it."""
         if self._run.inside:
             raise StateError("Loader.show: an epoch has begun; show() before it or after it, or stoker.view(batch) of a batch")
-        state = self.state_dict()
+        state, loaded = self.state_dict(), self._run.just_loaded
         try:
             batch = next(iter(self))
         finally:
             self.load_state_dict(state)
+            if not loaded:
+                self._run.loaded = None
         recipe = self._spec.views[0]
         image = getattr(batch, "image", batch)
         if self._several and isinstance(image, list):
