@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import robots
 import torch
 from PIL import Image
 from stoker import DataLoader, Loader
@@ -38,7 +39,7 @@ def folder(tmp_path_factory):
 
 
 def numbers(images):
-    return [round(float(image.mean()) * 25.5) for image in images]
+    return [round(float(image.float().mean()) * 25.5) for image in images]
 
 
 def dataset(folder):
@@ -154,16 +155,21 @@ def test_ignite_continues_with_the_batches_that_were_left(make, folder):
     assert len(run(make(folder), max_epochs=3, epoch_length=4)) == 12
 
 
+def label_of(batch):
+    """Returns the indices of a batch's samples, or of each batch of a CombinedLoader."""
+    return [numbers(part[0]) for part in batch] if isinstance(batch[0], (list, tuple)) else numbers(batch[0])
+
+
 class Fits:
     """Trains with Lightning, and continues from checkpoints that were saved after some steps, or at the end of a validation."""
 
     def __init__(self, folder):
         self.lightning = pytest.importorskip("lightning")
-        self.folder, self.checked, self.epochs, self.numbers = folder, [], 2, numbers
+        self.folder, self.checked, self.label = folder, [], label_of
 
     def fit(self, train, path=None, saves=(), valid=None, **arguments):
-        """Returns the batches that training_step() gets: the indices of their samples."""
-        lightning, seen, checked, folder, numbers = self.lightning, [], self.checked, self.folder, self.numbers
+        """Returns the labels of the batches that training_step() gets."""
+        lightning, seen, checked, folder, label = self.lightning, [], self.checked, self.folder, self.label
 
         class Module(lightning.LightningModule):
             def __init__(self):
@@ -171,7 +177,7 @@ class Fits:
                 self.linear = torch.nn.Linear(1, 1)
 
             def training_step(self, batch, _):
-                seen.append([numbers(part[0]) for part in batch] if isinstance(batch[0], (list, tuple)) else numbers(batch[0]))
+                seen.append(label(batch))
                 return self.linear(torch.ones(1, 1)).sum()
 
             def validation_step(self, batch, _):
@@ -192,7 +198,7 @@ class Fits:
         quiet = ("logger", "enable_progress_bar", "enable_model_summary", "enable_checkpointing")
         settings = {
             **dict.fromkeys(quiet, False),
-            "max_epochs": self.epochs,
+            "max_epochs": 2,
             "num_sanity_val_steps": 0,
             "callbacks": [Saving()],
             **arguments,
@@ -240,6 +246,21 @@ def test_lightning_continues_with_a_mixture(ends, folder, fits):
     whole = len(make())
     valid = wrapped(folder, False)
     assert len(fits.check(make, (2, whole, whole + 1), valid=valid)) > whole
+    for path in fits.folder.glob("*.ckpt"):
+        path.unlink()
+    assert len(fits.check(make, (2, 3, 4), valid=valid, limit_train_batches=3)) == 6
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_lightning_continues_with_robot_data(tmp_path, folder, fits):
+    robots.make(tmp_path / "robots")
+    fits.label = lambda batch: batch["index"].tolist()
+
+    def make():
+        return Loader.from_lerobot(tmp_path / "robots", 5, shuffle=True, seed=2)
+
+    steps, valid = len(make()), wrapped(folder, False)
+    assert len(fits.check(make, (steps - 1, steps, steps + 1), valid=valid)) == 2 * steps
     for path in fits.folder.glob("*.ckpt"):
         path.unlink()
     assert len(fits.check(make, (2, 3, 4), valid=valid, limit_train_batches=3)) == 6
@@ -312,7 +333,7 @@ STREAMS = {
 @pytest.mark.filterwarnings("ignore")
 def test_lightning_continues_with_a_loader_without_a_length(kind, fits):
     """Lightning takes a batch ahead of training from such a loader. Its checkpoint is of the position of training."""
-    fits.numbers = lambda images: [int(image.float().mean()) for image in images]
+    fits.label = lambda batch: [int(image.float().mean()) for image in batch[0]]
     whole = fits.check(STREAMS[kind], (1, STEPS - 1, STEPS, STEPS + 2), valid=STREAMS["loader"]())
     assert len(whole) == 2 * STEPS and whole[:STEPS] == whole[STEPS:]
     for path in fits.folder.glob("*.ckpt"):
@@ -325,7 +346,7 @@ def test_lightning_continues_with_a_loader_without_a_length(kind, fits):
 @pytest.mark.filterwarnings("ignore")
 def test_lightning_sets_the_epoch_of_a_loader_without_a_length(before, wrap, fits):
     """Lightning sets the epoch after it has taken the first batch. The random draws are still those of Lightning's epoch."""
-    fits.numbers = lambda images: images.tolist()
+    fits.label = lambda batch: batch[0].tolist()
 
     def make():
         return wrap(Loader(Stream(), BATCH, transforms=[torchvision.transforms.RandomHorizontalFlip()], seed=3, collate_fn=tuple))

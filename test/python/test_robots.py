@@ -352,6 +352,28 @@ def test_an_iteration_goes_on_if_its_epoch_is_set(tmp_path):
     assert len(indices(loader)) == 4
 
 
+@pytest.mark.parametrize("begun", [False, True])
+def test_set_epoch_does_not_drop_a_state(tmp_path, begun):
+    make(tmp_path)
+    new = lambda: Loader.from_lerobot(tmp_path, 5, shuffle=True, seed=2)  # noqa: E731
+    whole = new()
+    epochs = [indices(whole) for _ in range(3)]
+    saved = new()
+    indices(saved)
+    next(iter(saved))
+    loader = new()
+    loader.load_state_dict(saved.state_dict())
+    iterator = iter(loader) if begun else loader
+    with pytest.raises(StateError, match=r"set_epoch\(0\): a state in the middle of epoch 1 was loaded"):
+        loader.set_epoch(0)
+    assert indices(iterator) == epochs[1][1:]
+    loader.set_epoch(0)
+    assert indices(loader) == epochs[0]
+    loader.load_state_dict(saved.state_dict())
+    loader.set_epoch(2)  # the saved run has left its epoch early
+    assert indices(loader) == epochs[2]
+
+
 def test_an_iteration_without_a_batch_begins_no_epoch(tmp_path):
     make(tmp_path)
     loader = Loader.from_lerobot(tmp_path, 5, shuffle=True, seed=2)

@@ -248,8 +248,8 @@ class DataLoader(TorchDataLoader[_T]):
             self._leave_epoch(state.get("epoch", -1))
 
     def _leave_epoch(self, epoch: int) -> None:
-        """Begins the rest of the restored epoch and leaves it, as the saved run did before its next epoch. The samplers and generators then are where they were
-        in that run. epoch: the epoch of a sampler with set_epoch(), or -1."""
+        """Begins the rest of the restored epoch and leaves it, as the saved run did before its next epoch, so that samplers and generators get the same states
+        as in that run. epoch: the epoch of a sampler with set_epoch(), or -1."""
         self._begin()
         sampler = _progress._with_epoch(self)
         if sampler is not None and epoch >= 0:

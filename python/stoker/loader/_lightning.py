@@ -62,9 +62,9 @@ def loads(loader: Any) -> bool:
 
 
 def leaves_epoch(loader: Any) -> bool:
-    """Returns whether fit() loads a state into the loader that was saved after the last batch of fit()'s epoch. The loader's next epoch then has to follow, also
-    if this epoch of the loader has batches left. If the state was saved after the hooks of that batch, as in a validation, fit() first makes an iterator for the
-    epoch that has ended, and only ends the epoch with it: begun() returns an empty one."""
+    """Returns whether fit() loads a state into the loader that was saved after the last batch of fit()'s epoch. The loader's next epoch then has to follow,
+    also if this epoch of the loader has batches left. If the state was saved after the hooks of that batch, as in a validation, fit() first makes an iterator
+    for the epoch that has ended, and takes no batch from it: begun() returns an empty one."""
     loop = _fit_loop(loader, "_load_combined_loader_states")
     _ended.discard(loader)
     if loop is None or not loop.epoch_loop.batch_progress.is_last_batch:

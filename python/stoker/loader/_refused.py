@@ -63,7 +63,8 @@ def no_attribute(of: Any, name: str, instead: Mapping[str, str]) -> Any:
 
 
 def drops_state(epoch: int, loaded: int) -> StateError:
-    """Returns the error for set_epoch() after a state was loaded, whose position would be lost. epoch: the argument of set_epoch(). loaded: the state's epoch."""
+    """Returns the error for set_epoch() after a state was loaded, whose position would be lost. epoch: the argument of set_epoch(). loaded: the epoch of the
+    state."""
     return StateError(
         f"set_epoch({epoch}): a state in the middle of epoch {loaded} was loaded, and its position would be lost: begin with loader.epoch. Lightning's "
         "Trainer.fit() takes the state with ckpt_path=; Fabric counts from epoch 0 after setup_dataloaders(), which a Loader can do without"

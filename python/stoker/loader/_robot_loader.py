@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +14,10 @@ from stoker import _core, _foreign_state, _numbers, _ranks
 from stoker._at_exit import close_at_exit, wait_for_loop
 from stoker._same_data import WAY_OUT
 from stoker.errors import InvalidArgumentError, NotFoundError, StateError
-from stoker.loader import _options
+from stoker.loader import _lightning, _options
 from stoker.loader._epoch import END, Epoch, call
 from stoker.loader._one_thread import OneThread
-from stoker.loader._refused import advice, no_attribute, not_copied
+from stoker.loader._refused import advice, drops_state, no_attribute, not_copied
 from stoker.loader._saved import MOST_EPOCHS, MOST_SAMPLES, whole_of
 from stoker.loader.sources._fetch import Threads, unfinished
 from stoker.loader.sources._robot_cameras import InTurn
@@ -87,6 +87,7 @@ class RobotLoader:
         self._team: _Team | None = None
         # The epoch, and the position after its last batch that was taken. They are one tuple, so that other threads read both at once.
         self._at = (0, 0)
+        self._loaded: tuple[int, int] | None = None  # the value of _at that load_state_dict() has set
         self._inside = self._resumed = False
         self._again = False  # whether the next iteration begins this epoch again, as set_epoch() asked
         self._first = 0  # the value of _done with which this iteration began
@@ -167,8 +168,11 @@ class RobotLoader:
     def _has_step(self, first: int) -> bool:
         return first + self._together <= len(self.dataset) if self._last == "drop" else first < len(self.dataset)
 
-    def __iter__(self) -> Epoch:
+    def __iter__(self) -> Iterator[Any]:
         """Iterates over one epoch. If an iteration was left early, the next one begins the next epoch; after load_state_dict or close, it continues."""
+        return _lightning.begun(self, self._begin)
+
+    def _begin(self) -> Epoch:
         self._generation += 1
         again, self._again = self._again, False
         if again:
@@ -215,6 +219,9 @@ class RobotLoader:
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the position after the last batch that was taken. Another number of ranks can continue from it."""
+        before = _lightning.state_for_checkpoint(self)
+        if before is not None:
+            return before
         epoch, done = self._at
         over = not self._has_step(done)
         return {
@@ -246,17 +253,22 @@ class RobotLoader:
             )
         whole_of(state, "consumed", state["size"] + 1)
         self._generation += 1
-        self._at, self._seed = (state["epoch"], state["consumed"]), state["seed"]
+        self._at = self._loaded = state["epoch"], state["consumed"]
+        self._seed = state["seed"]
         self._order = None
         self._resumed, self._inside, self._again = True, True, False
+        if _lightning.leaves_epoch(self) and self._done:
+            self._leave_epoch()
 
     def set_epoch(self, epoch: int) -> None:
         """Sets the epoch of the next iteration, which begins at the epoch's start, or continues from the state if a state of this epoch was just loaded. An
         iteration over the same epoch continues; if it reaches the end of the epoch, the next one begins the next epoch. Raises InvalidArgumentError unless the
-        epoch is a whole number of at least 0."""
+        epoch is a whole number of at least 0, and StateError if the position of a state that was just loaded would be lost."""
         epoch = _numbers.whole("set_epoch: an epoch", epoch, 0, MOST_EPOCHS - 1)
         if epoch == self._epoch:
             self._again = self._again or self._has_begun
+        elif self._at is self._loaded and self._done and epoch != self._epoch + 1:
+            raise drops_state(epoch, self._epoch)
         else:
             self._generation += 1
             self._at, self._inside, self._resumed, self._again = (epoch, 0), False, False, False
