@@ -39,7 +39,9 @@ struct stk_video_decoder {
 	/* The picture that libavcodec's decoder of H.264 made of the last packet, or NULL. It belongs to that decoder, which keeps its pictures as long as the
 	 * context. Only read before the next packet is sent. */
 	const AVFrame *picture;
-	bool whole; /* decoding began where all later pictures are whole, so that errors in `picture` are damage */
+	int pictures; /* number of pictures that libavcodec's decoder of HEVC has begun for the last packet: also one for each missing reference */
+	bool left_out; /* packets of HEVC that no wanted frame needs were not sent since decoding began */
+	bool whole;    /* decoding began where all later pictures are whole, so that errors in `picture` are damage */
 	/* The state of the context, so that the next call can continue without beginning at a key packet. */
 	const struct stk_video_index *index; /* NULL: the next call cannot continue */
 	int32_t first, next;                 /* packet at which decoding began, and packet to send next */
@@ -70,6 +72,8 @@ struct decoding {
 	bool intra; /* the only wanted frame is an intra picture, which needs no other one: decoding may begin at any packet up to its own */
 	/* libavcodec has not returned a wanted frame, so all packets of the segment are decoded, and a few after it are sent, too */
 	bool further;
+	bool complete;  /* packets that no wanted frame needs are sent, too */
+	bool doubtful;  /* the damage is a missing reference, which may be a packet that was not sent */
 	bool ahead;     /* packets after those that the frames need may be sent, too, so that the next call can continue */
 	bool continued; /* the segment, or a part of it, was decoded from where the last call stopped */
 	struct stk_error *err;
@@ -151,10 +155,11 @@ static bool keeps_colours(const AVCodecParameters *p)
 	return p->codec_id == AV_CODEC_ID_H264 || p->codec_id == AV_CODEC_ID_MPEG2VIDEO;
 }
 
-/* Called for each frame when libavcodec begins to decode it. */
+/* Called for each frame when libavcodec begins to decode it. Also counts the frames of a packet of HEVC (note_missing_reference). */
 static int note_colours(AVCodecContext *context, AVFrame *frame, int flags)
 {
 	struct stk_video_decoder *d = context->opaque;
+	d->pictures += (flags & AV_GET_BUFFER_FLAG_REF) != 0; /* HEVC: not the picture with film grain, which is another frame */
 	const bool range = context->color_range != AVCOL_RANGE_UNSPECIFIED, matrix = (int)context->color_primaries != UNSTATED;
 	frame->opaque = (void *)(intptr_t)((range ? HAS_RANGE : 0) | (context->color_range == AVCOL_RANGE_JPEG ? IS_FULL : 0) |
 					   (matrix ? HAS_MATRIX | (int)context->colorspace << MATRIX_SHIFT : 0));
@@ -235,7 +240,7 @@ static enum stk_status open_context(struct stk_video_decoder *d, const struct st
 	/* AV_EF_EXPLODE makes libavcodec refuse damaged pictures. H.264 does not need it, since its decoder marks pictures that it has repaired. There it
 	 * would also refuse intact pictures if references that they do not use are missing, as after the key frame of an open group. */
 	d->context->err_recognition = d->limits.lenient || p->codec_id == AV_CODEC_ID_H264 ? 0 : AV_EF_EXPLODE;
-	if (keeps_colours(p)) {
+	if (keeps_colours(p) || p->codec_id == AV_CODEC_ID_HEVC) {
 		d->get_buffer = d->context->get_buffer2;
 		d->context->get_buffer2 = note_colours;
 		d->context->opaque = d;
@@ -272,7 +277,7 @@ static enum stk_status begin_at(struct stk_video_decoder *d, const struct stk_vi
 	d->index = x;
 	d->first = d->next = packet;
 	d->latest = -1;
-	d->whole = false;
+	d->whole = d->left_out = false;
 	d->counters.segments++;
 	return STK_OK;
 }
@@ -350,6 +355,22 @@ static enum stk_status deliver(struct decoding *n, int32_t k, const AVFrame *fra
 	return STK_OK;
 }
 
+/* Notes damage if libavcodec's decoder of HEVC has made up a picture to which the last packet's picture refers: that is not an error to it. Random access pictures
+ * need no other pictures, but may list those that were lost. */
+static void note_missing_reference(struct decoding *n)
+{
+	struct stk_video_decoder *d = n->d;
+	const int32_t packet = d->next - 1;
+	const bool missing = n->x->parameters->codec_id == AV_CODEC_ID_HEVC && d->pictures > 1;
+	d->pictures = 0;
+	if (!missing || n->damaged >= 0 || d->limits.lenient || packet == d->first || n->x->packets.v[packet].flags & STK_PACKET_KEY ||
+		!d->reads_units || stk__annex_b_begins(&d->units, d->bytes, (size_t)n->x->packets.v[packet].size))
+		return;
+	n->damaged = packet;
+	n->code = 0;
+	n->doubtful = d->left_out;
+}
+
 /* Receives frames from libavcodec and writes the wanted ones. Unless `lenient`, ignores frames after a damaged packet: they may refer to its picture. */
 static enum stk_status take_frames(struct decoding *n)
 {
@@ -358,6 +379,7 @@ static enum stk_status take_frames(struct decoding *n)
 		const int64_t began = stk__clock_ns();
 		const int code = d->f.avcodec_receive_frame(d->context, d->frame);
 		d->counters.decode_ns += stk__clock_ns() - began;
+		note_missing_reference(n);
 		if (code == AVERROR(EAGAIN) || code == AVERROR_EOF)
 			return STK_OK;
 		if (code < 0) {
@@ -465,6 +487,7 @@ static enum stk_status send_packet(struct decoding *n, int32_t packet, int64_t f
 	const struct stk_packet *p = &n->x->packets.v[packet];
 	const size_t capacity = (size_t)p->size + AV_INPUT_BUFFER_PADDING_SIZE;
 	d->picture = NULL;
+	d->pictures = 0;
 	if (is_cut_off(n, packet))
 		return refuse_frame(
 			n, first_after(n, packet), STK_CORRUPT, "its bytes lie beyond the end of the file, which is cut short or damaged");
@@ -490,8 +513,12 @@ static enum stk_status send_packet(struct decoding *n, int32_t packet, int64_t f
 	}
 	if (packet == d->first)
 		note_start(n, packet, frame);
-	if (n->misled || (s = suit_context(n, packet)) || leave_out(d, n->x->parameters, p, wanted))
+	if (n->misled || (s = suit_context(n, packet)))
 		return s;
+	if (leave_out(d, n->x->parameters, p, wanted)) {
+		d->left_out = true;
+		return STK_OK;
+	}
 	d->packet->data = d->bytes;
 	d->packet->size = p->size;
 	d->packet->pts = d->packet->dts = frame;
@@ -562,7 +589,8 @@ static enum stk_status send_up_to(struct decoding *n, int32_t last)
 			continue;
 		}
 		const int64_t frame = frame_of(x, packet);
-		if ((s = send_packet(n, packet, frame, stk__index_of_number(n->frames, n->count, frame) >= 0 || n->ahead || n->further)) ||
+		if ((s = send_packet(n, packet, frame,
+			     stk__index_of_number(n->frames, n->count, frame) >= 0 || n->ahead || n->further || n->complete)) ||
 			(s = take_frames(n)))
 			return s;
 		note_damage(n, packet);
@@ -590,7 +618,7 @@ static bool can_continue(const struct decoding *n, int32_t first)
 static void keep_damage(struct decoding *n, int32_t first)
 {
 	struct stk_video_decoder *d = n->d;
-	if (n->damaged <= first || d->limits.lenient || n->ahead || n->further || n->misled || n->done == n->count ||
+	if (n->damaged <= first || d->limits.lenient || n->ahead || n->further || n->misled || n->doubtful || n->done == n->count ||
 		stk__index_of_number(n->frames, n->count, frame_of(n->x, n->damaged)) >= 0)
 		return;
 	for (int32_t k = 0; k < n->count; k++)
@@ -622,7 +650,7 @@ static enum stk_status decode_from(struct decoding *n, int32_t first, int32_t la
 	struct stk_video_decoder *d = n->d;
 	const struct stk_video_index *x = n->x;
 	n->damaged = -1;
-	n->misled = false;
+	n->misled = n->doubtful = false;
 	const bool on = can_continue(n, first);
 	enum stk_status s = on ? STK_OK : begin_at(d, x, first, n->err);
 	n->continued |= on;
@@ -667,6 +695,8 @@ static enum stk_status refuse_missing(const struct decoding *n)
 	name_packet(n, n->damaged >= 0 ? n->damaged : n->x->packet_of[n->frames[k]], name, sizeof name);
 	if (n->damaged >= 0 && n->x->packets.v[n->damaged].flags & STK_PACKET_DAMAGED)
 		snprintf(why, sizeof why, "%s is damaged: bytes in it, or next to it, are missing from the file", name);
+	else if (n->damaged >= 0 && n->code == 0)
+		snprintf(why, sizeof why, "%s refers to a frame that is missing from the file", name);
 	else if (n->damaged >= 0) {
 		n->d->f.av_strerror(n->code, code, sizeof code);
 		snprintf(why, sizeof why, "%s is damaged (%s)", name, code);
@@ -731,6 +761,11 @@ static enum stk_status decode_segment(struct decoding *n, const struct stk_segme
 	enum stk_status s = try_segment(n, segment);
 	if (!s && n->done < n->count && !n->misled && (n->ahead || n->continued)) {
 		n->ahead = false;
+		n->d->index = NULL;
+		s = try_segment(n, segment);
+	}
+	if (!s && n->done < n->count && n->doubtful) {
+		n->complete = true;
 		n->d->index = NULL;
 		s = try_segment(n, segment);
 	}

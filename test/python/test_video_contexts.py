@@ -172,3 +172,26 @@ def test_ffv1_without_checksums(tmp_path, arguments):
     want, decoder = videos.frames(path), opened(path)
     for i in random.Random(3).sample(range(len(want)), len(want)):
         assert np.array_equal(decoder[i], want[i])
+
+
+LOSSES = ["bframes=0", "bframes=0:ref=4:open-gop=1", "bframes=3", "bframes=4:open-gop=1:b-pyramid=1", "temporal-layers=3:bframes=3"]
+
+
+@pytest.mark.parametrize("options", LOSSES)
+def test_pictures_of_hevc_whose_reference_is_missing_are_refused(tmp_path, options):
+    """FFmpeg makes up the missing picture, and reports no error. Packets are removed from the file; those of pictures that no other one needs leave the rest."""
+    path = tmp_path / "video.mkv"
+    x265 = "-c:v libx265 -preset fast -pix_fmt yuv420p -x265-params log-level=none:keyint=12:min-keyint=12:scenecut=0:"
+    videos.ffmpeg("-f lavfi -i", videos.SOURCE.format(1.6), x265 + options, path)
+    want = {round(f.pts_seconds, 2): np.asarray(f.data) for f in (opened(path).get_frame_at(i) for i in range(40))}
+    refused = 0
+    for lost in range(1, 12, 2):
+        bad = tmp_path / f"lost{lost}.mkv"
+        videos.ffmpeg("-i", path, "-c copy -bsf:v", f"noise=drop='eq(n,{lost})'", bad)
+        for order in (range(39), random.Random(lost).sample(range(39), 39)):
+            decoder = opened(bad)
+            for i in order:
+                frame = result(decoder, i)
+                refused += isinstance(frame, type)
+                assert isinstance(frame, type) or np.array_equal(frame, want[round(decoder.get_frame_at(i).pts_seconds, 2)]), (lost, i)
+    assert refused >= 20
