@@ -13,6 +13,7 @@ import pickle
 import random
 import threading
 import time
+import types
 import weakref
 from pathlib import Path
 
@@ -916,6 +917,27 @@ def test_a_state_of_batches_that_accelerate_divides(make):
         again = loader(rank)
         again.load_state_dict(saved.state_dict())
         assert ids(again) == ids(loader(rank))[1:]
+
+
+@pytest.mark.parametrize("taken", [1, 2])
+def test_a_state_of_batches_that_accelerate_dispatches(make, taken):
+    """Process 0 takes a batch for each process, and asks for a state before each of them. A run continues with the first one."""
+    accelerate = pytest.importorskip("accelerate")
+    settings = pytest.importorskip("accelerate.utils").DataLoaderConfiguration(dispatch_batches=True)
+
+    def dispatched():
+        made = accelerate.Accelerator(cpu=True, dataloader_config=settings).prepare(DataLoader(make(), 4))
+        assert type(made).__name__ == "DataLoaderDispatcher" and isinstance(made.base_dataloader, DataLoader)
+        made.state = types.SimpleNamespace(num_processes=2, process_index=0, device=torch.device("cpu"))
+        return made
+
+    whole, saved, again = ids(dispatched()), dispatched(), dispatched()
+    assert len(whole) == 3
+    steps = iter(saved)
+    for _ in range(taken):
+        next(steps)
+    again.load_state_dict(saved.state_dict())
+    assert ids(again) == whole[taken:]
 
 
 def test_samplers_with_a_state(make):

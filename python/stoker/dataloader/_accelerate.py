@@ -8,6 +8,7 @@ stoker.DataLoader.
 
 from __future__ import annotations
 
+import itertools
 import sys
 import threading
 import weakref
@@ -15,6 +16,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from torch.utils.data import DataLoader as TorchDataLoader
+
+from stoker.loader._callers import callers
 
 # Loaders that were passed to Accelerate, and those that it made from them, in the order in which they were added. The values are the arguments own_data.
 _known: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
@@ -82,6 +85,18 @@ def _has_arguments(loader: Any, named: dict[str, Any]) -> bool:
     """Returns whether a loader has these arguments, apart from samplers. batch_size is not compared, because prepare() may divide it by the number of ranks."""
     names = set(named) - {"batch_size", "batch_sampler", "sampler"}
     return all((own := getattr(loader, name, None)) is named[name] or own == named[name] for name in names)
+
+
+def taken_for_step() -> int | None:
+    """Returns how many batches Accelerate's DataLoaderDispatcher has taken for a step, if it asks the caller for a state; else None. It takes a batch for each
+    process, and asks before each of them."""
+    if "accelerate.data_loader" not in sys.modules:
+        return None
+    frames = list(itertools.islice(callers(sys._getframe(1)), 1, 3))
+    if [frame.f_code.co_name for frame in frames] != ["_update_state_dict", "_fetch_batches"]:
+        return None
+    batches = frames[1].f_locals.get("batches")
+    return len(batches) if isinstance(batches, list) else None
 
 
 def know(loader: Any, own_data: bool = False) -> None:

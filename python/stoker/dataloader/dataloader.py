@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import sys
 import weakref
@@ -29,7 +30,7 @@ _T = TypeVar("_T", covariant=True)
 _MOST_WORKERS = 4096
 _MOST_AHEAD = 1 << 20  # batches; torch requests all of them from the workers before it waits for the first one
 _MOST_SECONDS = (2**31 - 1) // 1000  # torch converts the timeout to milliseconds in an int of 32 bits
-_OWN = ("_stoker_progress", "_stoker_single")  # attributes that copies do not get: they belong to an iterator
+_OWN = ("_stoker_progress", "_stoker_single", "_stoker_step")  # attributes that copies do not get: they belong to an iterator
 
 
 class DataLoader(TorchDataLoader[_T]):
@@ -82,6 +83,7 @@ class DataLoader(TorchDataLoader[_T]):
     snapshot_every_n_steps: int = 1
     _stoker_progress: Progress | None = None
     _stoker_resume: dict[str, Any] | None = None
+    _stoker_step: dict[str, Any] | None = None  # the state at the beginning of a step for which Accelerate takes several batches
     _stoker_single: weakref.ref[_Single] | None = None  # the latest iterator that called the Dataset in this process; None: there was none
 
     def __init__(self, *arguments: Any, snapshot_every_n_steps: int | None = 1, **named: Any) -> None:
@@ -199,6 +201,15 @@ class DataLoader(TorchDataLoader[_T]):
         before = _lightning.state_for_checkpoint(self)
         if before is not None:
             return before
+        taken = _accelerate.taken_for_step()
+        if taken and self._stoker_step is not None:
+            return dict(self._stoker_step)  # a run continues with the first batch of a step
+        state = self._state()
+        if taken == 0:
+            self._stoker_step = copy.deepcopy(state)
+        return state
+
+    def _state(self) -> dict[str, Any]:
         if self._stoker_resume is not None:
             return dict(self._stoker_resume)
         progress = self._stoker_progress
