@@ -251,6 +251,7 @@ struct group {
 struct groups {
 	struct group *v;
 	size_t count, capacity;
+	size_t *slots; /* [2 * capacity]: a hash table of the groups, with 1 + the index of a group, or 0 */
 };
 
 static const struct dlpack_exchange *exchange_of(PyObject *type)
@@ -402,28 +403,57 @@ static bool same_key(const struct group_key *a, const struct group_key *b)
 	       memcmp(a->extents, b->extents, extents_in(a) * sizeof(a->extents[0])) == 0;
 }
 
+/* Returns the slot of a key: the one that holds its group, or the free one in which to put it. */
+static size_t *slot_of(const struct groups *groups, const struct group_key *key, uint64_t hash)
+{
+	const size_t n = 2 * groups->capacity; /* a power of two */
+
+	for (size_t at = hash >> 32;; at++) {
+		size_t *slot = &groups->slots[at & (n - 1)];
+		const struct group *g = *slot ? &groups->v[*slot - 1] : NULL;
+
+		if (!g || (g->hash == hash && same_key(&g->key, key)))
+			return slot;
+	}
+}
+
+/* Doubles the room for groups. On failure, returns false with an exception set. */
+static bool grow(struct groups *groups)
+{
+	const size_t capacity = groups->capacity ? 2 * groups->capacity : 8;
+	size_t *slots = calloc(2 * capacity, sizeof(*slots));
+	struct group *v = slots ? realloc(groups->v, capacity * sizeof(*v)) : NULL;
+
+	if (!v) {
+		free(slots);
+		PyErr_NoMemory();
+		return false;
+	}
+	free(groups->slots);
+	groups->v = v;
+	groups->capacity = capacity;
+	groups->slots = slots;
+	for (size_t i = 0; i < groups->count; i++)
+		*slot_of(groups, &v[i].key, v[i].hash) = i + 1;
+	return true;
+}
+
 /* Returns the group of a key, and adds it if it is missing. On failure, returns NULL with an exception set. */
 static struct group *group_of(struct groups *groups, const struct group_key *key)
 {
 	const uint64_t hash = hash_of(key);
 
-	for (size_t i = 0; i < groups->count; i++)
-		if (groups->v[i].hash == hash && same_key(&groups->v[i].key, key))
-			return &groups->v[i];
-	if (groups->count == groups->capacity) {
-		size_t capacity = groups->capacity ? 2 * groups->capacity : 8;
-		struct group *v = realloc(groups->v, capacity * sizeof(*v));
+	if (groups->count == groups->capacity && !grow(groups))
+		return NULL;
 
-		if (!v) {
-			PyErr_NoMemory();
-			return NULL;
-		}
-		groups->v = v;
-		groups->capacity = capacity;
-	}
+	size_t *slot = slot_of(groups, key, hash);
+
+	if (*slot)
+		return &groups->v[*slot - 1];
 
 	struct group *g = &groups->v[groups->count++];
 
+	*slot = groups->count;
 	*g = (struct group){.key = *key, .hash = hash};
 	g->tensors = PyList_New(0);
 	g->rows = PyList_New(0);
@@ -471,6 +501,7 @@ static void free_groups(struct groups *groups)
 		Py_XDECREF(groups->v[i].padding);
 	}
 	free(groups->v);
+	free(groups->slots);
 }
 
 PyObject *core_tree_groups(PyObject *module, PyObject *args)

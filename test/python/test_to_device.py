@@ -342,6 +342,17 @@ def test_hundreds_of_shapes_and_dtypes(rng):
         assert a is not b and a.dtype == b.dtype and torch.equal(a, b) and a.data_ptr() % a.element_size() == 0
 
 
+def test_thousands_of_shapes_have_their_own_groups(rng):
+    from stoker import _core
+
+    shapes = [(1, a, b) for a in range(1, 60) for b in range(1, 60)]
+    tensors = [torch.empty(shapes[k]) for k in rng.permutation(2 * len(shapes)) % len(shapes)]
+    groups, rest = _core.tree_groups(tensors, torch.Tensor, 16, 0)
+    assert len(groups) == len(shapes) and rest == []
+    for inputs, _, members, _, _ in groups:
+        assert [tensors[k].shape for k in members if k >= 0] == [inputs[0].shape] * 2
+
+
 def test_only_large_tensors_are_aligned(rng):
     leaves = [torch.from_numpy(rng.integers(0, 99, int(n)).astype(np.uint8)) for n in rng.permutation([*range(1, 200), *range(1000, 1050)])]
     made = stoker.to_device(leaves, OTHER_CPU)
