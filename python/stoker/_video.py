@@ -22,8 +22,7 @@ from stoker.errors import ArgumentError, NotFoundError, OutOfMemoryError, ShapeE
 
 
 class _Lock:
-    """The lock of a VideoDecoder. If a thread holds it while the process is forked, no thread of the child can release it. In the child, entering it then
-    raises StateError instead of waiting for ever."""
+    """The lock of a VideoDecoder. If a thread holds it while the process is forked, no thread of the child can release it."""
 
     all: ClassVar[weakref.WeakSet[_Lock]] = weakref.WeakSet()
 
@@ -31,16 +30,15 @@ class _Lock:
         self._lock, self._is_lost = threading.Lock(), False
         self.all.add(self)
 
-    def __enter__(self) -> None:
+    def get(self) -> threading.Lock:
+        """Returns the lock. Raises StateError in the child of a fork if it can never be released there. The caller enters the lock itself, because no exception
+        of a signal's handler can come between a C function that acquires a lock and the body of its `with`."""
         if self._is_lost:
             raise StateError(
                 "another thread was decoding with this VideoDecoder when this process was forked, so it cannot be used here: open another one "
                 "in this process"
             )
-        self._lock.acquire()
-
-    def __exit__(self, *error: object) -> None:
-        self._lock.release()
+        return self._lock
 
     @classmethod
     def after_fork(cls) -> None:
@@ -328,7 +326,7 @@ class VideoDecoder:
         shape = (len(frames), 3, height, width) if self._planar else (len(frames), height, width, 3)
         tensor = torch.empty(shape, dtype=torch.uint8, device=self._device)
         try:
-            with self._lock:
+            with self._lock.get():
                 self._video.read_gpu(frames, self._planar, tensor.data_ptr(), torch.cuda.current_stream(tensor.device).cuda_stream)
         except ShapeError:
             return None
@@ -340,7 +338,7 @@ class VideoDecoder:
             if tensor is not None:
                 return tensor
         if frames:
-            with self._lock:
+            with self._lock.get():
                 data, height, width = self._video.read(frames, self._planar)
         else:
             data, height, width = bytearray(), self.metadata.height, self.metadata.width
