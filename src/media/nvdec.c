@@ -499,7 +499,7 @@ enum stk_status stk__nvdec_take(struct stk_nvdec *n, enum stk_cuvid_codec codec,
 		destroy(surplus);
 	if (full)
 		return stk__fail(
-			err, STK_UNSUPPORTED, "%d sessions of the GPU's video decoder are in use, which is the limit", STK_NVDEC_SESSIONS);
+			err, STK_LIMIT, "%d sessions of the GPU's video decoder are in use, which is the limit", STK_NVDEC_SESSIONS);
 	if (*out)
 		return STK_OK;
 	enum stk_status status = create_session(n, codec, out, err);

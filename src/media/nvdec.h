@@ -32,8 +32,8 @@ STK_MUST_USE enum stk_status stk__nvdec_to_rgb(
 struct stk_nvdec_session;
 enum { STK_NVDEC_MORE_SURFACES = 10 }; /* number of surfaces of a session in addition to those for a stream's references */
 
-/* Takes a session for streams of a codec, if possible one that has decoded pictures of this size. STK_UNSUPPORTED: the driver has no video decoder, or
- * STK_NVDEC_SESSIONS sessions are in use. */
+/* Takes a session for streams of a codec, if possible one that has decoded pictures of this size. STK_UNSUPPORTED: the driver has no video decoder.
+ * STK_LIMIT: STK_NVDEC_SESSIONS sessions are in use; a later call may find one. */
 enum { STK_NVDEC_SESSIONS = 64 };
 STK_MUST_USE enum stk_status stk__nvdec_take(struct stk_nvdec *n, enum stk_cuvid_codec codec, int32_t width, int32_t height,
 	struct stk_nvdec_session **out, struct stk_error *err);
