@@ -530,23 +530,46 @@ def test_frames_in_order_are_decoded_once(tmp_path):
 
 
 def test_decoders_of_a_fork_are_opened_again(tmp_path):
-    """A decoder that a thread was using when the process was forked is never given back in the child, which opens its own."""
+    """A decoder that a thread was using when the process was forked is never given back in the child, which opens its own, also on several threads."""
     from stoker.loader.sources._robot_cameras import Videos
 
     path, videos = make_with_videos(tmp_path, (20,), cameras=1), Videos()
+
+    def read(lengths):
+        with videos.decoder(path, "cpu", 1.0, 1.0) as decoder:
+            lengths.append(len(decoder))
+
     with videos.decoder(path, "cpu", 0.0, 1.0):
         child = os.fork()
         if child == 0:
+            lengths = []
             try:
-                with videos.decoder(path, "cpu", 1.0, 1.0) as decoder:
-                    os._exit(0 if len(decoder) == 20 else 2)
+                threads = [threading.Thread(target=read, args=(lengths,), daemon=True) for _ in range(4)]
+                for thread in threads:
+                    thread.start()
+                for thread in threads:
+                    thread.join(30)
             finally:
-                os._exit(1)
+                os._exit(0 if lengths == [20] * 4 else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     with videos.decoder(path, "cpu", 0.0, 0.0) as one, videos.decoder(path, "cpu", 1.0, 1.0) as other:
         assert one is not other and len(videos._open) == 2
     with videos.decoder(path, "cpu", 1.0, 1.1) as decoder:
         assert decoder is other and len(videos._open) == 2
+    videos.close_idle()
+    assert not videos._open
+
+
+def test_a_decoder_that_is_never_given_back_is_not_waited_for(tmp_path, monkeypatch):
+    """An interrupt may end a thread's use of a decoder without a trace."""
+    from stoker.loader.sources import _robot_cameras
+
+    path, videos = make_with_videos(tmp_path, (20,), cameras=1), _robot_cameras.Videos()
+    monkeypatch.setattr(_robot_cameras, "_LONGEST_WAIT", 0.05)
+    lost = videos.decoder(path, "cpu", 0.0, 0.1)
+    with lost as first, videos.decoder(path, "cpu", 0.1, 0.2) as second:
+        assert second is not first and len(videos._open) == 1
+    assert [o.decoder for o in videos._open] == [second]
 
 
 def test_padded_batches(tmp_path):

@@ -274,13 +274,14 @@ class RobotLoader:
             self._at, self._inside, self._resumed, self._again = (epoch, 0), False, False, False
 
     def close(self) -> None:
-        """Ends the threads. state_dict() returns the same as before, and a new iteration continues from that position."""
+        """Ends the threads, and closes the videos. state_dict() returns the same as before, and a new iteration continues from that position."""
         with self._lock:
             self._generation += 1
             self._resumed, self._again = self._inside, False
             team, self._team = self._team, None
         if team is not None and team.pid == os.getpid():
             team.close()
+        self.dataset.close_idle_videos()
 
     def __enter__(self) -> RobotLoader:
         return self

@@ -5,16 +5,19 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from stoker.errors import CorruptError
 
-_MOST_OPEN = 64  # the largest number of decoders that stay open while no thread uses them
+# The largest numbers of decoders that stay open on the CPU and on GPUs while no thread uses them. All Loaders of a process share the 64 sessions of a GPU.
+_MOST_OPEN, _MOST_ON_GPU = 64, 24
+_LONGEST_WAIT, _STEP = 1.0, 0.001  # seconds: how long a thread waits for a decoder at most, and between two looks at it
 _MOST_FREE_BUFFERS = 4  # for each shape, the most unused buffers that are kept for reuse
 
 
@@ -53,14 +56,22 @@ class _Open:
 class Videos:
     """The open videos of a data set. A video is opened again for each thread that wants it at the same time, because a decoder serves one thread at a time."""
 
+    all: ClassVar[weakref.WeakSet[Videos]] = weakref.WeakSet()
+
     def __init__(self) -> None:
         self._begin()
+        self.all.add(self)
 
     def _begin(self) -> None:
-        self._pid = os.getpid()
         self._open: list[_Open] = []  # the one that was used last is at the end
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
         self._key_seconds: dict[Path, float] = {}
+
+    @classmethod
+    def after_fork(cls) -> None:
+        """Forgets all decoders in a forked process: the threads that use some of them do not run there, and would never give them back."""
+        for videos in cls.all:
+            videos._begin()
 
     def key_seconds(self, path: Path, device: str) -> float:
         """Returns the mean time in seconds from one key frame of a video to the next. Opens the video if it was never open."""
@@ -72,22 +83,21 @@ class Videos:
     @contextmanager
     def decoder(self, path: Path, device: str, first: float, last: float) -> Iterator[Any]:
         """Gives a decoder of a video for the frames from `first` to `last` seconds to this thread, until the context ends."""
-        if self._pid != os.getpid():  # the threads that used the decoders do not run in a forked process, and would never give them back
-            self._begin()
-        used = self._take(path, device, first, last)
+        used = None
         try:
+            used = self._take(path, device, first, last)
             if used.decoder is None:
                 used.decoder = self._opened(path, device)
             yield used.decoder
         finally:
-            with self._changed:
-                used.is_busy = False
-                if used.decoder is None:
-                    self._open.remove(used)
-                idle = [o for o in self._open if not o.is_busy]
-                for o in idle[: max(0, len(self._open) - _MOST_OPEN)]:
-                    self._open.remove(o)
-                self._changed.notify_all()
+            if used is not None:
+                self._give_back(used)
+
+    def close_idle(self) -> None:
+        """Closes the decoders that no thread uses, with the sessions of a GPU's decoder that some of them hold."""
+        with self._lock:
+            idle, self._open = self._open, [o for o in self._open if o.is_busy]
+        del idle
 
     def _opened(self, path: Path, device: str) -> Any:
         from stoker._video import VideoDecoder
@@ -97,24 +107,48 @@ class Videos:
         return decoder
 
     def _take(self, path: Path, device: str, first: float, last: float) -> _Open:
-        """Returns a decoder that no other thread uses. Its decoder is None if it has to be opened."""
-        with self._changed:
-            while True:
+        """Returns a decoder that no other thread uses. Its decoder is None if it has to be opened.
+
+        A decoder that has passed the last key frame before `first` decodes on from there. Others begin at the key frame, which may be far away: a thread waits
+        for the decoder that is near instead, unless that one has more to decode than lies between two key frames. It does not wait for long, because an
+        interrupt may have ended the thread's use of a decoder without a trace; such decoders are dropped."""
+        end = time.monotonic() + _LONGEST_WAIT
+        while True:
+            is_late = time.monotonic() >= end
+            with self._lock:
                 of_video = [o for o in self._open if o.path == path and o.device == device]
-                # A decoder that has passed the last key frame before `first` decodes on from there. Others begin at the key frame, which may be far away:
-                # a thread waits for the decoder that is near instead, unless that one has more to decode than lies between two key frames.
                 apart = self._key_seconds.get(path, 0.0)
                 near = [o for o in of_video if o.last <= first < o.last + apart and not (o.is_busy and o.last - o.first > apart)]
+                if is_late:
+                    for o in [o for o in near if o.is_busy]:
+                        self._open.remove(o)
+                        of_video.remove(o)
+                        near.remove(o)
                 idle = [o for o in near or of_video if not o.is_busy]
                 if idle or not near:
-                    break
-                self._changed.wait()
-            used = idle[-1] if idle else _Open(path, device)
-            if idle:
+                    used = idle[-1] if idle else _Open(path, device)
+                    if idle:
+                        self._open.remove(used)
+                    self._open.append(used)
+                    used.is_busy, used.first, used.last = True, first, last
+                    return used
+            time.sleep(_STEP)
+
+    def _give_back(self, used: _Open) -> None:
+        with self._lock:
+            used.is_busy = False
+            if used.decoder is None and used in self._open:
                 self._open.remove(used)
-            self._open.append(used)
-            used.is_busy, used.first, used.last = True, first, last
-            return used
+            is_cpu = used.device == "cpu"
+            of_device = [o for o in self._open if (o.device == "cpu") == is_cpu]
+            surplus = max(0, len(of_device) - (_MOST_OPEN if is_cpu else _MOST_ON_GPU))
+            dropped = [o for o in of_device if not o.is_busy][:surplus]
+            for o in dropped:
+                self._open.remove(o)
+        del dropped  # closes the videos, outside of the lock
+
+
+os.register_at_fork(after_in_child=Videos.after_fork)
 
 
 def parts_of(frames: Sequence[Shown], videos: Videos, device: str, count: int) -> list[list[Shown]]:
@@ -205,9 +239,10 @@ class Rows:
     def write(self, row: int, frame: Any) -> None:
         """Writes a frame of uint8, (C, H, W), which is scaled to 0..1, or of float32, which is not scaled. Raises CorruptError for a frame of another size than
         the first."""
-        with self._lock:
-            if self._rows is None:
-                self._allocate(tuple(frame.shape))
+        if self._rows is None:
+            with self._lock:
+                if self._rows is None:
+                    self._allocate(tuple(frame.shape))
         if tuple(frame.shape) != tuple(self._rows.shape[1:]):
             raise CorruptError(f"{self._name} have different sizes in a batch: {tuple(self._rows.shape[1:])} and {tuple(frame.shape)}")
         if self.on_gpu:

@@ -118,6 +118,10 @@ class Robots:
         vars(self).update(state)
         self._make_caches()
 
+    def close_idle_videos(self) -> None:
+        """Closes the videos that no thread is decoding. They are opened again when they are needed."""
+        self._videos.close_idle()
+
     def digest(self) -> str:
         """Returns a digest of the rate, the chosen episodes, the features and the tasks, for saved states. The subtasks are left out, because
         `columns` decides whether they are read."""
@@ -516,7 +520,12 @@ class Robots:
                     "it takes a tensor and returns one"
                 )
 
-        each([partial(transform_one, k) for k in range(len(samples))])
+        def transform_some(first: int, end: int) -> None:
+            for k in range(first, end):
+                transform_one(k)
+
+        some = -(-len(samples) // each.count)
+        each([partial(transform_some, k, min(k + some, len(samples))) for k in range(0, len(samples), some)])
         for result in made[1:]:
             if result.shape != made[0].shape or result.dtype != made[0].dtype:
                 raise ValueError(
