@@ -27,7 +27,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tools" / "release")]
 FOLDER = ROOT / "build-release"
-LARGEST = 20_000_000  # maximum size of a wheel in bytes
+LARGEST = 21_000_000  # maximum size of a wheel in bytes
 JOBS = int(os.environ.get("JOBS") or os.cpu_count() or 1)
 THREADED = os.environ.get("FREE_THREADED_PYTHON", "")  # the command of a free-threaded CPython, or ""
 # Licences that a wheel may contain. The GPL is excluded. The LGPL is allowed for FFmpeg, whose libraries users can replace, since they are loaded at run time.
