@@ -63,6 +63,30 @@ static enum stk_status sort_frames(struct stk_video_index *x, int32_t n, struct 
 	return STK_OK;
 }
 
+/* A key packet and the packets after it, up to the next key packet. */
+struct group {
+	int32_t key;     /* index of the key packet */
+	int32_t omitted; /* number of packets that are left out, because they are presented before all key packets so far */
+	bool goes_on;    /* a packet is presented after the key packet */
+};
+
+/* Returns STK_CORRUPT if the time of a group's key packet is so late that it must be wrong. The frames that need the packet would be left out. next: the key
+ * packet after the group; -1: none.
+ * If a video was cut out of another one, its first key packet can precede leading pictures, which refer to pictures before the cut. They are left out, too.
+ * But the key packet after such a group is presented after it. VP8, VP9 and AV1 have no leading pictures. */
+static enum stk_status check_group(const struct stk_video_index *x, const struct group *g, int32_t next, struct stk_error *err)
+{
+	enum { MOST_LEADING = 32 };
+	const enum AVCodecID id = x->parameters->codec_id;
+	const bool ordered = id == AV_CODEC_ID_VP8 || id == AV_CODEC_ID_VP9 || id == AV_CODEC_ID_AV1;
+	const bool early = next >= 0 && x->times[next] < x->times[g->key];
+	if (g->omitted == 0 || (!ordered && (g->goes_on || (!early && g->omitted <= MOST_LEADING))))
+		return STK_OK;
+	return stk__fail(err, STK_CORRUPT,
+		"packet %d, a key frame, has a time after those of %d frames that follow it in the file and need it: the file is damaged",
+		g->key, g->omitted);
+}
+
 /* Lists the frames in order of presentation. Most packets are close to that order, so inserting each into the list costs less than sorting. */
 static enum stk_status list_frames(struct stk_video_index *x, struct stk_error *err)
 {
@@ -70,15 +94,21 @@ static enum stk_status list_frames(struct stk_video_index *x, struct stk_error *
 	const struct stk_packets *p = &x->packets;
 	int32_t *frames = x->packet_of, n = 0;
 	int64_t earliest = INT64_MAX, moves = 0; /* earliest: minimum time of the key packets so far */
-	bool begun = false, sorts = false;
-	for (int32_t i = 0; i < p->count; i++) {
+	bool sorts = false;
+	struct group group = {.key = -1};
+	enum stk_status s = STK_OK;
+	for (int32_t i = 0; i < p->count && !s; i++) {
 		const int64_t t = x->times[i];
 		if (p->v[i].flags & STK_PACKET_KEY) {
+			s = check_group(x, &group, i, err);
 			earliest = t < earliest ? t : earliest;
-			begun = true;
+			group = (struct group){.key = i};
 		}
 		/* A frame can only be decoded from a key packet that is before it both in the file and in presentation (stk__plan_key). */
-		if (p->v[i].flags & STK_PACKET_DROPPED || !begun || t < earliest)
+		const bool shown = !(p->v[i].flags & STK_PACKET_DROPPED) && group.key >= 0;
+		group.omitted += shown && t < earliest;
+		group.goes_on |= shown && t > x->times[group.key];
+		if (!shown || t < earliest)
 			continue;
 		int32_t k = n++;
 		for (; k > 0 && !sorts && x->times[frames[k - 1]] > t; k--, moves++)
@@ -87,7 +117,8 @@ static enum stk_status list_frames(struct stk_video_index *x, struct stk_error *
 		sorts |= moves > (int64_t)MOST_MOVES * n;
 	}
 	x->table.frames = n;
-	return sorts ? sort_frames(x, n, err) : STK_OK;
+	s = s ? s : check_group(x, &group, -1, err);
+	return s ? s : sorts ? sort_frames(x, n, err) : STK_OK;
 }
 
 /* ---- facts about the video ---- */

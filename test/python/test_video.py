@@ -1356,6 +1356,48 @@ def test_fragments_out_of_order(clips, tmp_path, flags):
                 assert abs(begins[nearest] - frame.pts_seconds) < 1e-3 and np.array_equal(frame.data, want[nearest])
 
 
+@pytest.mark.parametrize("length", [12, 250])
+@pytest.mark.parametrize(
+    ("name", "codec"),
+    [("v.ivf", "libvpx -g {}"), ("v.mp4", "libx264 -bf 2 -sc_threshold 0 -g {}"), ("v.mp4", "mpeg4 -bf 2 -sc_threshold 0 -g {}")],
+)
+def test_a_key_frame_whose_time_is_too_late_is_refused(tmp_path, name, codec, length):
+    """The frames that need it would be left out, and later frames would get their numbers. length: frames from one key frame to the next."""
+    path = tmp_path / name
+    videos.ffmpeg("-f lavfi -i testsrc2=size=64x48:rate=25:duration=2 -c:v", codec.format(length), path)
+    data = bytearray(path.read_bytes())
+    assert len(opened(bytes(data))) == 50
+    if name.endswith("ivf"):
+        data[32 + 4 : 32 + 12] = (100).to_bytes(8, "little")
+    else:
+        at = data.index(b"ctts") + 16  # the difference between the times of presentation and of decoding, for the first packets
+        assert data[at - 4 : at] == (1).to_bytes(4, "big")
+        data[at : at + 4] = (1 << 20).to_bytes(4, "big")
+    with pytest.raises(stoker.StokerError, match=r"packet 0, a key frame, has a time after those of \d+ frames"):
+        opened(bytes(data))
+
+
+@pytest.mark.parametrize(
+    ("name", "codec"),
+    [
+        ("v.ts", "libx264 -x264-params open-gop=1:bframes=3:keyint=3:min-keyint=3:scenecut=0"),
+        ("v.ts", "libx264 -x264-params open-gop=1:bframes=8:b-adapt=0:b-pyramid=0:keyint=24:min-keyint=24:scenecut=0"),
+        ("v.mkv", "libx265 -preset ultrafast -x265-params log-level=error:open-gop=1:bframes=4:b-adapt=0:keyint=12:min-keyint=12"),
+        ("v.mpg", "mpeg2video -g 3 -bf 2"),
+        ("v.mpg", "mpeg1video -g 12 -bf 2"),
+    ],
+)
+def test_leading_pictures_of_a_part_are_left_out(tmp_path, name, codec):
+    """A part that was cut out of a video is no damaged file. Where FFmpeg cuts is up to the container."""
+    videos.ffmpeg("-f lavfi -i testsrc2=size=64x48:rate=25:duration=4 -c:v", codec, tmp_path / name)
+    for k in range(1, 12, 2):
+        part = tmp_path / f"part{k}_{name}"
+        videos.ffmpeg(f"-ss {k / 10} -i", tmp_path / name, "-c copy", part)
+        decoder = opened(part)
+        assert len(decoder) >= 40
+        assert len(decoder[:]) == len(decoder)
+
+
 def test_a_stream_without_its_first_key_frame(clips, tmp_path):
     """The 12 frames that depend on the missing key frame cannot be decoded, and are not counted."""
     data = clips("annex_b.h264").read_bytes()
