@@ -301,24 +301,26 @@ class Robots:
                 )
 
     def _check_rate(self, times: Any, frame: Any, episode: Any, lengths: Any) -> None:
-        """Raises CorruptError if the times of an episode's frames do not fit `fps`. Each time is compared with that of the frame before it, and with that of the
-        episode's first frame. They may differ by half a frame, or by tolerance_s if that is more, and over many frames by _MOST_DRIFT of the time between them.
+        """Raises CorruptError if the rate of an episode's frames is not `fps`. Clocks of robots jitter, and recordings have gaps, so single times prove nothing.
+        A rate is wrong if most of the steps from one frame to the next are too long, or most too short, by more than _MOST_DRIFT, and if their sum is off by more
+        than _MOST_DRIFT plus half a frame or tolerance_s. A step counts in the sum as off by at most one frame, so that a long pause counts like a short one.
         frame, episode: the numbers of each row. lengths: frames of each episode."""
         import numpy as np
 
-        most = max(0.5 / self.fps, self.tolerance) + np.spacing(
-            np.float32(times.max())
-        )  # float32 rounds late times of long episodes to this
-        late = times - frame / self.fps  # how much later each frame is than its number says, on the clock of its episode
-        starts = np.repeat(late[np.flatnonzero(frame == 0)], lengths[lengths > 0])
-        by_step = np.flatnonzero((np.abs(np.diff(late)) > most) & (frame[1:] > 0)) + 1
-        by_drift = np.flatnonzero(np.abs(late - starts) > most + frame * (_MOST_DRIFT / self.fps))
-        if len(by_step) or len(by_drift):
-            k = by_step[0] if len(by_step) else by_drift[0]
-            b = k - 1 if len(by_step) else k - frame[k]
+        inside = frame[1:] > 0  # the steps within an episode
+        group = np.repeat(np.arange(len(lengths)), lengths)[1:][inside]
+        off = np.diff(times.astype(np.float64))[inside] * self.fps - 1  # how much longer each step is than its nominal length, in frames
+        most = _MOST_DRIFT + np.spacing(times[1:][inside].astype(np.float32)) * self.fps  # float32 rounds late times of long episodes
+        total = np.bincount(group, np.clip(off, -1, 1), len(lengths))
+        allowed = max(0.5, self.tolerance * self.fps) + _MOST_DRIFT * lengths
+        too_long, too_short = (2 * np.bincount(group[off * sign > most], minlength=len(lengths)) >= lengths for sign in (1, -1))
+        wrong = np.flatnonzero((too_long & (total > allowed)) | (too_short & (total < -allowed)))
+        if len(wrong):
+            of_episode = group == wrong[0]
+            number, step = episode[1:][inside][of_episode][0], np.median(off[of_episode] + 1) / self.fps
             raise CorruptError(
-                f"{self.root}: frame {frame[k]} of episode {episode[k]} has the timestamp {times[k]:.6g}, and frame {frame[b]} {times[b]:.6g}, but by the fps of "
-                f"meta/info.json, {self.fps}, they are {(k - b) / self.fps:.6g} s apart: correct the one that is wrong, or give a tolerance_s that allows this"
+                f"{self.root}: most frames of episode {number} are about {step:.3g} s apart by their timestamps, and {1 / self.fps:.3g} s by the fps of "
+                f"meta/info.json, {self.fps}: correct the one that is wrong"
             )
 
     def _check_spans(self, key: str) -> None:
