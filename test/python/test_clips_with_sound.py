@@ -13,7 +13,7 @@ import pytest
 import stoker
 from sound_files import pcm16
 from stoker import Audio, AudioDecoder, Pipeline, VideoDecoder, fn
-from stoker.errors import StokerError
+from stoker.errors import InvalidArgumentError, StokerError
 from videos import READY, can_decode
 
 torch = pytest.importorskip("torch")
@@ -200,6 +200,20 @@ def test_loader_with_one_length_labels_and_resuming(files):
     second.load_state_dict(json.loads(json.dumps(first.state_dict())))
     for a, b in zip(list(second), whole[1:], strict=True):
         assert torch.equal(a.clip, b.clip) and torch.equal(a.audio, b.audio)
+
+
+def test_the_sound_of_a_clip_alone(files):
+    """Fields that are only about the sound give the same sounds as next to the clip."""
+    pairs = [(str(files / name), k) for k, name in enumerate(NAMES[:3])]
+    for audio, names in ((Audio(rate=16000, duration=0.25), ("rate",)), (Audio(), ("audio_lengths", "rate"))):
+        want = next(iter(Loader(pairs, 3, frames=3, fields={"audio": audio, **dict.fromkeys(names), "label": None})))
+        for more in ((), *((name,) for name in names), names):
+            got = next(iter(Loader(pairs, 3, frames=3, fields={"audio": audio, **dict.fromkeys(more)})))
+            assert got._fields[: 1 + len(more)] == ("audio", *more) and not {"image", "label"} & {*got._fields}
+            for name in got._fields:
+                assert torch.equal(torch.as_tensor(getattr(got, name)), torch.as_tensor(getattr(want, name)))
+    with pytest.raises(InvalidArgumentError, match="fields is empty"):
+        Loader(pairs, 3, frames=3, fields={})
 
 
 def test_other_sources_give_the_clips_of_files(files, films, tmp_path):

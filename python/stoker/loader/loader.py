@@ -222,7 +222,8 @@ class Loader(metaclass=BriefHelp):
     def _dataset_arguments(self, fields: Any, kinds: Any, parts: Separated, given: dict[str, Any]) -> DatasetArguments:
         """Collects the arguments about a Dataset's samples. Also sets self._main and self._names."""
         self._main = parts.main or main_of(kinds)
-        names = () if self._fields_of_padded is not None and not fields else _fields.names_of(fields)  # the user may want only the sizes
+        # `fields` is empty if the user wants only what padding or the sounds of clips add.
+        names = () if fields is not None and not fields else _fields.names_of(fields)
         self._names = _fields.internal(names, self._main)
         ragged, processes = parts.ragged, given["python_workers"]
         return DatasetArguments(
@@ -828,6 +829,7 @@ def _sequential() -> type[Sampler]:
 
 
 def _separate_sounds_and_clips(source: Any, given: dict[str, Any]) -> Separated:
+    _fields.names_of(given["fields"])  # raises an error for wrong names, and if there are none
     parts = Separated(source, given["fields"], None, "", given["ragged"], given["transforms"])
     if has_sound(parts.fields):
         from stoker.loader.sources import _sounds
