@@ -85,6 +85,9 @@ SPLITS = {
     "partitions": (["y=1/train", "y=1/test"], ""),
     "one partition each": (["y=1/train", "y=2/test"], ""),
     "as a value": (["split=train/a", "split=test/a"], None),  # a column says which rows are of which split
+    "as a value and in names": (["split=train/train-0", "split=test/test-0", "split=test/test-1"], None),
+    "as a value that names contradict": (["split=train/train-0", "split=train/test-0", "split=test/test-0"], ""),
+    "values of other words": (["y=1/split=dev/dev-0", "y=1/split=prod/train-0", "y=1/split=prod/0"], None),
     "two words": (["test_train", "test_val"], ""),
     "two words of all": (["train-test-0", "train-test-1"], None),
     "parts of words": (["trains-0", "contest-0", "latest", "devices-0", "values.1"], None),

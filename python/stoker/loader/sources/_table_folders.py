@@ -198,18 +198,23 @@ def _different_splits(paths: Sequence[str]) -> set[frozenset[str]]:
 
 def _refuse_splits(folder: str, files: Sequence[str]) -> None:
     """Raises InvalidArgumentError if the names of a table's files are of several splits, as train-0.parquet and test-0.parquet: test rows would be trained
-    on."""
-    splits = _different_splits(files)
-    if len(splits) < 2:
+    on. Files in partitions of different splits, as split=train and split=test, are not compared with each other: a column says which rows are of which split."""
+    of_partitions: dict[frozenset[str], list[str]] = {}
+    for file in files:
+        values = partition_of(file).values()
+        of_partitions.setdefault(frozenset().union(*map(_split_of, values)), []).append(file)
+    mixed = next((inside for inside in of_partitions.values() if len(_different_splits(inside)) > 1), None)
+    if mixed is None:
         return
+    splits = _different_splits(mixed)
     wanted = _TRAIN if _TRAIN in splits else min(splits, key=sorted)
-    of_split = [file for file in files if _split_of(file) == wanted]
+    of_split = [file for file in mixed if _split_of(file) == wanted]
     name = os.path.basename(of_split[0])
     word = _SPLIT_WORD.search(name)
     end = 0 if word is None else word.end()
     pattern = os.path.join(folder, name[: end + (name[end] in "-_ ")] + "*" + os.path.splitext(name)[1])
     way = f"the files of the split, as {pattern!r}" if fnmatch.filter(files, pattern) == of_split else "a list of the files of one split"
-    words = ", ".join(sorted({word for file in files for word in _split_words(file)}))
+    words = ", ".join(sorted({word for file in mixed for word in _split_words(file)}))
     raise InvalidArgumentError(f"{folder}: its files are of several splits ({words}): give {way}")
 
 
