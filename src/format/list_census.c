@@ -313,8 +313,9 @@ enum stk_status stk__census_no_classes(
 	}
 	if (found_tables(c, wanted))
 		return stk__fail(err, STK_INVALID,
-			"%s holds Parquet files but no class folders with %s: give a pattern, as %s%s*.parquet for all of them", root,
-			wanted->many, root, slash_behind(root));
+			"%s holds Parquet files but no class folders with %s: give a pattern for the files of one split, as %s%strain-*.parquet, or "
+			"%s%s*.parquet for all of them",
+			root, wanted->many, root, slash_behind(root), root, slash_behind(root));
 	if (c->files)
 		return stk__fail(err, STK_INVALID, "%s holds %lld file%s but no class folders with %s (ROOT/CLASS/FILE is what is read)%s",
 			root, (long long)c->files, plural(c->files), wanted->many, advise_kind(c, wanted));

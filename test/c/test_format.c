@@ -208,8 +208,9 @@ static void test_errors_say_what_is_there(void **state)
 	put("tables/a/1.txt", "x");
 	put("tables/b/2.PQ", "x");
 	assert_refused(&(struct stk_file_list_options){.file_root = "tables/a"}, STK_INVALID,
-		"tables/a holds Parquet files but no class folders with images: give a pattern, as tables/a/*.parquet for all of them");
-	assert_refused(&(struct stk_file_list_options){.file_root = "tables/b"}, STK_INVALID, "as tables/b/*.parquet");
+		"tables/a holds Parquet files but no class folders with images: give a pattern for the files of one split, as "
+		"tables/a/train-*.parquet, or tables/a/*.parquet for all of them");
+	assert_refused(&(struct stk_file_list_options){.file_root = "tables/b"}, STK_INVALID, "or tables/b/*.parquet for");
 	assert_refused(&(struct stk_file_list_options){.file_root = "tables", .nested = true}, STK_INVALID,
 		"tables/a: a class folder without images: give a list of files and labels; endings seen: .parquet (1), .txt (1); Parquet files are "
 		"read by Loader(\"FOLDER/*.parquet\") of the Python package, or a list of such patterns");

@@ -333,8 +333,10 @@ class _Ranges(io.RawIOBase):
         except (NotFoundError, ReadError) as e:
             if names_tables(name) or name.startswith(("http://", "https://")):  # HTTP has no folders
                 raise
+            folder = shown_name(name).rstrip("/")
             raise _about(
-                e, f"{e}; if it is a folder, give a pattern, as {shown_name(name).rstrip('/')}/*.parquet for all of its files"
+                e,
+                f"{e}; if it is a folder, give a pattern for the files of one split, as {folder}/train-*.parquet, or {folder}/*.parquet for all of its files",
             ) from e
         if size < 0:
             raise UnsupportedError(
