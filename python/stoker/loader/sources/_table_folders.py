@@ -102,14 +102,23 @@ def tables_in(folder: str) -> list[str]:
     if found is not None:
         return found
     names, folders = _inside(folder)
-    more = next((f for f in folders if is_table(os.path.join(folder, f))), None)
-    if more is not None and any(map(names_tables, names)):
+    files = _paths(folder, [name for name in names if names_tables(name)])
+    _refuse_splits(folder, files)
+    more = next((f for f in folders if _holds_tables(os.path.join(folder, f))), None)
+    if more is not None and files:
         raise InvalidArgumentError(
             f"{folder}: it holds Parquet files, and so does its folder {more}: give a list of the files that make the table, or a pattern, as "
             f"{os.path.join(folder, '*.parquet')}"
         )
-    _refuse_splits(folder, _paths(folder, [name for name in names if names_tables(name)]))
     return [os.path.join(folder, "*.parquet")]
+
+
+def _holds_tables(folder: str) -> bool:
+    """Returns whether a folder next to a table's files holds Parquet files as a table does. This includes tables that would be refused."""
+    try:
+        return bool(_tables_of_folder(folder))
+    except StokerError:
+        return True
 
 
 def is_table(source: Any) -> bool:
