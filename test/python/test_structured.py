@@ -312,6 +312,7 @@ def test_numbers_that_a_type_cannot_hold_are_refused():
         (types.INT64, np.array([3, 2.5], object), "2.5 is no whole number, and int64"),
         (types.INT64, np.array([1e15 + 0.5]), "1000000000000000.5 is no whole number"),
         (types.BOOL, [0, 1, 2], "2.* is none of True, False, 1 and 0"),
+        (types.BOOL, np.array([[0, 255]], np.uint8), "255.* is none of True, False, 1 and 0: give `value != 0`"),
         (types.BOOL, [1.0, float("nan")], "nan.* is none of True, False, 1 and 0"),
         (types.BOOL, [0.0, 0.1], "0.1.* is none of True, False, 1 and 0"),
         (types.BOOL, ["no"], "'no'.* is none of True, False, 1 and 0"),

@@ -658,7 +658,7 @@ def _as_bools(given: Any) -> Any:
     """Returns an array of numbers or objects as bool. Raises ValueError unless all are 0, 1, True or False: NumPy makes True of 2, of NaN and of "no"."""
     fits = (given == 0) | (given == 1) if given.dtype.kind in "iufO" else np.zeros(given.shape, bool)
     if not fits.all():
-        raise ValueError(f"{given[~fits].flat[0]!r} is none of True, False, 1 and 0")
+        raise ValueError(f"{given[~fits].flat[0]!r} is none of True, False, 1 and 0: give `value != 0` if other numbers mean True")
     return given.astype(bool)
 
 
