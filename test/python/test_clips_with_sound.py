@@ -271,9 +271,15 @@ def test_columns_that_the_sounds_of_clips_would_replace_are_refused(files, tmp_p
             return {("clip" if name == "path" else name): value for name, value in rows[i].items()}
 
     for make, source in ((Loader.from_csv, table), (Loader, Films())):
-        for name, more in (("audio", {"audio": Audio()}), ("rate", {"sound": Audio(), "rate": None})):
-            with pytest.raises(StokerError, match=f"a sound adds a field '{name}', and the data have one of this name: rename it"):
+        for name, more, way in (
+            ("audio", {"audio": Audio()}, "give the sound another name in fields=, as 'sound'"),
+            ("rate", {"sound": Audio(), "rate": None}, "leave it out of fields="),
+        ):
+            with pytest.raises(
+                StokerError, match=f"a sound adds a field '{name}', and the data have one of this name: rename it, or {way}"
+            ):
                 next(iter(make(source, 2, fields={"clip": Video(4), **more})))
+        assert {"clip", "sound"} <= {*next(iter(make(source, 2, fields={"clip": Video(4), "sound": Audio()})))._fields}  # the advice works
         batch = next(iter(make(source, 2, fields={"clip": Video(4), "sound": Audio(mono=True)})))
         assert batch._fields == ("clip", "sound", "sound_lengths") and batch.sound_lengths.tolist() == [2560, 3528]
 

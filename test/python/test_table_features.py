@@ -420,3 +420,22 @@ def test_sounds_without_fields_say_how_they_are_read(tmp_path, form):
     assert f": {advised} reads them" in str(e.value) and "image=" not in str(e.value) and "cast_column" not in str(e.value)
     batch = next(iter(Loader(source, 2, **eval(f"dict({advised})", {"stoker": stoker}))))
     assert batch.audio.shape == (2, 800) and batch.text == ["a", "b"]
+
+
+def test_advised_fields_for_sounds_name_no_column_that_is_refused(tmp_path):
+    sound = wav(np.full((800, 1), 100, np.int16), 8000)
+    columns = {
+        "audio": pa.array([{"bytes": sound, "path": None}] * 2, IMAGES),
+        "rate": [1, 2],
+        "audio_lengths": [3, 4],
+        "pairs": pa.array([[("a", 1)]] * 2, pa.map_(pa.string(), pa.int64())),
+        "price": pa.array([1, 2], pa.decimal128(5, 2)),
+        "text": ["a", "b"],
+    }
+    source = write(tmp_path / "a.parquet", columns, features={"audio": {"_type": "Audio"}})
+    with pytest.raises(InvalidArgumentError, match="sounds in the column 'audio'") as e:
+        Loader(source, 2)
+    advised = "fields={'audio': stoker.Audio(), 'text': None}"
+    assert f": {advised} reads them" in str(e.value)
+    batch = next(iter(Loader(source, 2, **eval(f"dict({advised})", {"stoker": stoker}))))
+    assert batch.audio.shape == (2, 800) and batch.text == ["a", "b"]

@@ -47,9 +47,9 @@ def refuse_double(made: Iterable[str], columns: Collection[str]) -> None:
     the user wants them. columns: the names of all columns, components or entries of the data."""
     for name in made:
         if name in columns:
-            raise InvalidArgumentError(
-                f"Loader: a sound adds a field {name!r}, and the data have one of this name: rename it, or leave it out of fields="
-            )
+            about = name == "rate" or name.endswith("_lengths")  # other names are those of the sound itself
+            way = "leave it out of fields=" if about else "give the sound another name in fields=, as 'sound'"
+            raise InvalidArgumentError(f"Loader: a sound adds a field {name!r}, and the data have one of this name: rename it, or {way}")
 
 
 def internal(names: tuple[str, ...] | None, main: str) -> tuple[str, ...] | None:

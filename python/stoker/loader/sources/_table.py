@@ -357,18 +357,13 @@ class Table:
     def _first_column(self, schema: Any, names: tuple[str, ...] | None) -> str:
         """Returns the column for the first output of a table without images. In other tables, that output is the image. Raises InvalidArgumentError if no
         column can be in a batch."""
-
-        def has_form(name: str) -> bool:
-            type = schema.field(name).type
-            return _fields.is_name(name) and column_of(name, type, looks_like_images(type)) is not None
-
         if names is not None:
             present = [n for n in names if n in schema.names]
             if not present:
                 missing = f"the table has no column '{names[0]}'" if names else "they name no column of the table"
                 raise InvalidArgumentError(f"fields: {missing}; it has {', '.join(schema.names)}")
             return present[0]
-        present = [n for n in schema.names if has_form(n)]
+        present = [n for n in schema.names if _has_form(schema, n)]
         if not present:
             types = ", ".join(f"{f.name}: {f.type}" for f in schema)
             raise InvalidArgumentError(
@@ -405,8 +400,9 @@ class Table:
         if len(found) == 1:
             return found[0]
         if sound is not None and self.sound is None and not found:
+            fields = reading_sounds([n for n in schema.names if _has_form(schema, n)], sound)
             raise InvalidArgumentError(
-                f"Loader: {self.files[0].shown} has no column of images, and sounds in the column '{sound}': {reading_sounds(schema.names, sound)} reads them"
+                f"Loader: {self.files[0].shown} has no column of images, and sounds in the column '{sound}': {fields} reads them"
             )
         columns = ", ".join(found) if found else ", ".join(schema.names)
         paths = "" if found or self.sound is not None else "; if it holds strings, they are paths of files"
@@ -781,6 +777,12 @@ def _may_be_decoded(schema: Any, features: Mapping[str, Any], what: str) -> list
     other = "Audio" if what == "Image" else "Image"
     typed = [n for n in schema.names if types[n] == what or (types[n] != other and looks_like_images(schema.field(n).type))]
     return typed or [n for n in schema.names if may_hold_files(schema.field(n).type)]
+
+
+def _has_form(schema: Any, name: str) -> bool:
+    """Returns whether batches can hold the column without a kind for it."""
+    type = schema.field(name).type
+    return _fields.is_name(name) and column_of(name, type, looks_like_images(type)) is not None
 
 
 def _forms(schema: Any, features: Mapping[str, Any]) -> dict[str, tuple[str, bool]]:

@@ -49,8 +49,11 @@ def check_sound(column: str, channels: Any, stream: Any, mono: bool, source: str
 
 
 def reading_sounds(columns: Iterable[str], sound: str) -> str:
-    """Returns the Loader's argument `fields` that reads the column `sound` as sounds, for messages. columns: the names of all columns."""
-    return "fields={" + ", ".join(f"'{name}': {'stoker.Audio()' if name == sound else None}" for name in columns if is_name(name)) + "}"
+    """Returns the Loader's argument `fields` that reads the column `sound` as sounds, for messages. Leaves out columns with the name of a field that a sound
+    adds. columns: the names of all columns that can be in a batch."""
+    taken = ("rate", f"{sound}_lengths")
+    named = [name for name in columns if is_name(name) and name not in taken]
+    return "fields={" + ", ".join(f"'{name}': {'stoker.Audio()' if name == sound else None}" for name in named) + "}"
 
 
 def other_classes(files: Iterable[tuple[str, Any]], columns: Collection[str]) -> str | None:
