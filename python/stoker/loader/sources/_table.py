@@ -197,10 +197,11 @@ class Table:
             )
         if "image" in unnamed:
             unnamed.remove("image")
-            both = f"fields={{'{self.image}': 'Image', 'image': 'Image'}} gives both"
+            type = schema.field("image").type
+            both = f"fields={{'{self.image}': 'Image', 'image': 'Image'}}{'' if image is None else ' without image='} gives both"
             notice(
                 f"{self.files[0].short}: the column 'image' is left out, because batches have the column '{self.image}' under this name: "
-                + (both if may_hold_files(schema.field("image").type) else "rename it when the table is written")
+                + (both if may_hold_files(type) or looks_like_images(type) else "rename it when the table is written")
             )
         if unnamed:
             notice(
