@@ -6,11 +6,10 @@ import re
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-from stoker import Audio, Loader, Storage
-from stoker.errors import InvalidArgumentError, ReadError, StokerError
+from stoker import Audio, Loader
+from stoker.errors import InvalidArgumentError, ReadError
 from stoker.loader.sources._table import inspect
 from tables import pa, write
 
@@ -166,21 +165,6 @@ def test_splits_next_to_folders_of_tables_are_not_mixed(tmp_path):
     write_splits(tmp_path, ["train-0", "test-0", "more/x"])
     with pytest.raises(InvalidArgumentError, match=r"its files are of several splits \(test, train\): give .*/train-\*\.parquet'$"):
         Loader.from_parquet(tmp_path, 1)
-
-
-def test_advice_about_folders_in_stores_does_not_mix_splits(tmp_path):
-    files = {f"mem://b/t/{path.name}": path.read_bytes() for path in map(Path, write_splits(tmp_path, ["train-0", "test-0"]))}
-
-    def fetch(uri, offset, length):
-        if uri not in files:
-            raise FileNotFoundError(uri)
-        return files[uri][offset:][: length if length >= 0 else None]
-
-    storage = Storage(fetch=fetch, list=lambda prefix: [(uri, len(data)) for uri, data in files.items() if uri.startswith(prefix)])
-    for make in (Loader, Loader.from_parquet):
-        with pytest.raises(StokerError, match=r"files of one split, as mem://b/t/train-\*\.parquet, or mem://b/t/\*\.parquet for all"):
-            make("mem://b/t", 1, storage=storage)
-    assert sorted(x for b in Loader("mem://b/t/train-*.parquet", 1, storage=storage) for x in b.x.tolist()) == [0, 1]
 
 
 @pytest.mark.parametrize("other", ["saved", "robots"])
