@@ -952,6 +952,49 @@ def test_a_folder_of_a_store_is_answered_with_a_pattern(store, table, kind, end)
     assert len(Loader(f"{folder}/*.parquet", 8, storage=storage, fields=WANTED, transforms=SMALL)) > 0
 
 
+NOTHING = pa.list_(pa.null())  # pyarrow's type for a column of empty lists
+
+
+@pytest.mark.parametrize("typed", [pa.list_(pa.list_(pa.float32())), pa.list_(pa.list_(pa.float64(), 4))])
+@pytest.mark.parametrize("empty", [(0,), (1,), (0, 1), (0, 1, 2)])
+def test_files_in_which_no_image_has_boxes(tmp_path, rng, empty, typed):
+    """They are read as if their columns were written with the type of the other files."""
+    kinds = {"image": "Image", "boxes": "BoundingBoxes", "points": "KeyPoints", "labels": list, "names": None}
+    found = []
+    for kind in ("untyped", "typed"):
+        for k in range(3):
+            count = 0 if k in empty else 2
+            values = {
+                "boxes": ([[[1.0, 2, 8, 9 + k]] * count] * 2, typed),
+                "points": ([[[3.0, 4]] * count] * 2, pa.list_(pa.list_(pa.float32(), 2))),
+                "labels": ([[k] * count] * 2, pa.list_(pa.int64())),
+                "names": ([["a"] * count] * 2, pa.list_(pa.string())),
+            }
+            columns = {n: pa.array(v, NOTHING if kind == "untyped" and not count else t) for n, (v, t) in values.items()}
+            write(tmp_path / kind / f"{k}.parquet", {"image": [jpeg(np.random.default_rng(5))] * 2, **columns})
+        loader = Loader(tmp_path / kind, 6, fields=kinds, transforms=[T.Resize((8, 8)), T.RandomHorizontalFlip(1.0)])
+        found.append(next(iter(loader)))
+    for untyped, known in zip(found[0].boxes + found[0].points, found[1].boxes + found[1].points, strict=True):
+        assert untyped.dtype == known.dtype and untyped.shape == known.shape and untyped.tolist() == known.tolist()
+    assert found[0].names == found[1].names
+    if len(empty) < 3:  # without other files, nothing says that labels are numbers
+        assert [x.tolist() for x in found[0].labels] == [x.tolist() for x in found[1].labels]
+
+
+def test_empty_lists_of_unknown_type_cannot_be_ragged(tmp_path, rng):
+    table = write(tmp_path / "t.parquet", {"image": [jpeg(rng)], "labels": pa.array([[]], NOTHING)})
+    with pytest.raises(InvalidArgumentError, match=r"leave it out of ragged, or write it with its type, as pa\.list_\(pa\.int64\(\)\)"):
+        Loader(table, 1, fields=("image", "labels"), ragged="labels")
+
+
+@pytest.mark.parametrize("other", [pa.int64(), pa.list_(pa.float32(), 0), pa.string()])
+def test_empty_lists_are_no_values_of_other_types(tmp_path, rng, other):
+    write(tmp_path / "a.parquet", {"image": [jpeg(rng)], "x": pa.array([[]], NOTHING)})
+    write(tmp_path / "b.parquet", {"image": [jpeg(rng)], "x": pa.nulls(1, other)})
+    with pytest.raises(InvalidArgumentError, match=r"the column 'x' holds .*, and in .*a.parquet list<.*null>: write the file again"):
+        Loader(tmp_path, 1)
+
+
 def test_columns_whose_names_have_dots(request, tmp_path, rng, requests):
     """A column whose name contains a dot is read together with the other columns, and is not confused with a field of a struct."""
     rows = rows_of(rng, 20)

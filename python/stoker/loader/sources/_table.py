@@ -35,8 +35,10 @@ from stoker.loader.sources._table_columns import (
     column_of,
     decoded_bytes,
     fill_of,
+    has_empty_lists,
     looks_like_images,
     may_hold_files,
+    takes_empty_lists,
     values_of,
 )
 from stoker.loader.sources._table_features import check_mode, features_of, other_classes, reading_sounds
@@ -59,6 +61,7 @@ _HELD = {
     MASK: ("a Mask is the bytes or the path of a file, or lists of whole numbers", (IMAGE, ARRAY)),
     **{k: (f"{k} is the bytes or the path of a file, or lists of numbers", (IMAGE, BYTES, TEXT, ARRAY)) for k in PICTURES},
 }
+_NUMBERS = {BOXES: 4, POINTS: 2}  # numbers of each row of the fields of these kinds
 
 
 class Row(dict[str, Any]):
@@ -144,7 +147,7 @@ class Table:
     # ---- columns ----
 
     def _settle_columns(self, names: tuple[str, ...] | None, kinds: Mapping[str, Kind], image: str | None) -> None:
-        schema = with_partitions(self.files[0].schema, self.partitions)
+        schema = self._with_types(with_partitions(self.files[0].schema, self.partitions), kinds)
         self.features = features_of(schema)
         self.names = frozenset(schema.names)  # of all columns, also of those that are not read
         found = self._image_column(schema, names, kinds, image)
@@ -218,6 +221,19 @@ class Table:
         self._check_classes()
         self._check_folders()
         self._settle_modes(kinds)
+
+    def _with_types(self, schema: Any, kinds: Mapping[str, Kind]) -> Any:
+        """Returns the first file's schema, in which columns of empty lists have their type in the first file that has other lists. If all files have only empty
+        lists, boxes and points get their type by their kind."""
+        import pyarrow as pa
+
+        for at, field in enumerate(schema):
+            if has_empty_lists(field.type):
+                types = [f.schema.field(field.name).type for f in self.files if field.name in f.roots]
+                numbers = _NUMBERS.get(kinds.get(field.name, Kind()).name)
+                known = field.type if numbers is None else pa.list_(pa.list_(pa.float32(), numbers))
+                schema = schema.set(at, field.with_type(next((t for t in types if takes_empty_lists(t) and not has_empty_lists(t)), known)))
+        return schema
 
     def _refuse_files(self, kinds: Mapping[str, Kind]) -> None:
         """Raises InvalidArgumentError for a column of images or sounds that is read next to the image, or without one, and for which the user gave no kind:
@@ -308,15 +324,17 @@ class Table:
 
     def _check_schema(self, file: TableFile) -> None:
         """Raises InvalidArgumentError if the file lacks a column or has it with another type than the first file. Values are never converted silently."""
-        first = self.files[0]
         for column in self.columns:
             if column.name in self.partitions:
                 continue
             at = file.schema.get_field_index(column.name)
             if at < 0:
-                raise InvalidArgumentError(_lacking(file, column.name, first))
+                raise InvalidArgumentError(_lacking(file, column.name, self.files[0]))
             found = file.schema.field(at).type
-            if found != column.type:
+            if found != column.type and not (has_empty_lists(found) and takes_empty_lists(column.type)):
+                first = next(
+                    (f for f in self.files if column.name in f.roots and f.schema.field(column.name).type == column.type), self.files[0]
+                )
                 raise InvalidArgumentError(
                     f"{file.shown}: the column '{column.name}' holds {found}, and in {first.shown} {column.type}: write the file again with that type, or give "
                     "the two kinds of files to Loaders of their own"
@@ -348,6 +366,7 @@ class Table:
             if column.kind == OBJECT and (column.name in ragged or (self.plain and column.name == self.image and "image" in ragged)):
                 raise InvalidArgumentError(
                     f"ragged: the column '{column.name}' holds {column.type}, and a RaggedBatch holds numbers: leave it out of ragged"
+                    + (", or write it with its type, as pa.list_(pa.int64())" if has_empty_lists(column.type) else "")
                 )
         if not self.plain and self.sound is None and self.image != "image" and self.image in names and self.image not in kinds:
             raise InvalidArgumentError(

@@ -117,6 +117,21 @@ def _holds_images(type: Any) -> bool:
     return _is_binary(type) or _is_text(type) or (t.is_struct(type) and type.get_field_index("bytes") >= 0)
 
 
+def has_empty_lists(type: Any) -> bool:
+    """Returns whether a type is that of lists of unknown type, as pyarrow writes a column in which all lists are empty."""
+    import pyarrow.types as t
+
+    plain = plain_type(type)
+    return bool((t.is_list(plain) or t.is_large_list(plain)) and t.is_null(plain.value_type))
+
+
+def takes_empty_lists(type: Any) -> bool:
+    """Returns whether a column of has_empty_lists can be read as one of this type."""
+    import pyarrow.types as t
+
+    return bool(t.is_list(type) or t.is_large_list(type))
+
+
 def looks_like_images(type: Any) -> bool:
     """Returns whether a type is the struct of bytes and path that `datasets` writes for images and sounds."""
     import pyarrow.types as t
