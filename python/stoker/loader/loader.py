@@ -829,7 +829,7 @@ def _sequential() -> type[Sampler]:
 
 
 def _separate_sounds_and_clips(source: Any, given: dict[str, Any]) -> Separated:
-    _fields.names_of(given["fields"])  # raises an error for wrong names, and if there are none
+    _fields.names_of(given["fields"])  # raises an error for wrong names, and for empty fields
     parts = Separated(source, given["fields"], None, "", given["ragged"], given["transforms"])
     if has_sound(parts.fields):
         from stoker.loader.sources import _sounds
