@@ -341,6 +341,93 @@ def test_lightning_continues_with_a_loader_without_a_length(kind, fits):
     fits.check(STREAMS[kind], (1, 3, 4), valid=STREAMS["loader"](), limit_train_batches=3)
 
 
+class Endless:
+    """A sampler whose epoch never ends."""
+
+    def __iter__(self):
+        return itertools.cycle(range(SAMPLES))
+
+
+class WithoutState(Stream):
+    """A stream whose state cannot be saved in mid-epoch."""
+
+    inside = False
+
+    def __iter__(self):
+        self.inside = True
+        yield from super().__iter__()
+        self.inside = False
+
+    def state_dict(self):
+        if self.inside:
+            raise ValueError("no state in mid-epoch")
+        return {}
+
+    def load_state_dict(self, state): ...
+
+
+class LargeState(Stream):
+    """A stream whose state takes long to copy."""
+
+    def __init__(self):
+        self.parts = [[k] for k in range(200_000)]
+        self.calls = self.copied = 0
+
+    def state_dict(self):
+        self.calls += 1
+        return {"parts": Counted(self), "more": self.parts}
+
+    def load_state_dict(self, state):
+        self.parts = state["more"]
+
+
+class Counted:
+    """Counts its copies."""
+
+    def __init__(self, stream):
+        self.stream = stream
+
+    def __reduce__(self):
+        self.stream.copied += 1
+        return dict, ()
+
+    def __deepcopy__(self, _):
+        self.stream.copied += 1
+        return self
+
+
+def _endless(folder):
+    return Loader(dataset(folder), BATCH, sampler=Endless(), collate_fn=tuple)
+
+
+WITHOUT_STATE = {
+    "sampler": (_endless, "a sampler without a length has no position"),
+    "wrapped": (lambda folder: _endless(folder).as_dataloader(), "a sampler without a length has no position"),
+    "mixture": (lambda folder: Loader.mix([(_endless(folder), 1)], epoch=0), "a sampler without a length has no position"),
+    "stream": (lambda _: DataLoader(WithoutState(), BATCH, collate_fn=_arrays), "ValueError: no state in mid-epoch"),
+    "large": (lambda _: DataLoader(LargeState(), BATCH, collate_fn=_arrays), "states of over 256 KB are not copied for each batch"),
+}
+
+
+@pytest.mark.parametrize("kind", WITHOUT_STATE)
+@pytest.mark.filterwarnings("ignore")
+def test_lightning_trains_with_a_loader_that_has_no_state(kind, folder, fits):
+    """Only a checkpoint needs the state."""
+    make, message = WITHOUT_STATE[kind]
+    fits.label = lambda batch: len(batch[0])
+    assert fits.fit(make(folder), max_steps=4, max_epochs=-1) == [BATCH] * 4
+    with pytest.raises(StateError, match=message):
+        fits.fit(make(folder), max_steps=4, max_epochs=-1, saves=(2,))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_lightning_copies_no_large_state_for_each_batch(fits):
+    fits.label = len
+    stream = LargeState()
+    assert len(fits.fit(DataLoader(stream, BATCH, collate_fn=_arrays))) == 2 * STEPS
+    assert stream.calls <= 4 and stream.copied <= 2
+
+
 @pytest.mark.parametrize("before", ["a batch", "an epoch", "fit"])
 @pytest.mark.parametrize("wrap", [lambda loader: loader, lambda loader: loader.as_dataloader()], ids=["loader", "as_dataloader"])
 @pytest.mark.filterwarnings("ignore")

@@ -8,7 +8,6 @@ version of Lightning without their attributes counts as no Lightning.
 
 from __future__ import annotations
 
-import copy
 import sys
 import weakref
 from collections import deque
@@ -22,8 +21,11 @@ _PACKAGES = ("lightning.pytorch", "pytorch_lightning")
 _COMBINED = {f"{package}.utilities.combined_loader" for package in _PACKAGES}
 _FITTING = {f"{package}.loops.fit_loop" for package in _PACKAGES}
 
-# For each loader that fit() iterates over: its states before the last batches that it gave.
-_before: weakref.WeakKeyDictionary[Any, deque[dict[str, Any]]] = weakref.WeakKeyDictionary()
+_MOST_BYTES = 1 << 18  # of a state, which is copied for each batch
+
+# For each loader that fit() iterates over: its pickled states before the last batches that it gave, or the reason why there is none,
+# as a text, because an exception would hold the frames that it passed, and with them the loader.
+_before: weakref.WeakKeyDictionary[Any, deque[bytes | str]] = weakref.WeakKeyDictionary()
 _ended: weakref.WeakSet[Any] = weakref.WeakSet()  # loaders of which fit() makes the next iterator for an epoch that has ended
 
 
@@ -86,9 +88,31 @@ def begun(loader: Stateful, begin: Callable[[], Any]) -> Any:
     return _Watched(loader.state_dict, begin(), weakref.ref(loop), _before.setdefault(loader, deque()))
 
 
+class _TooLarge(StateError):
+    """The state of a loader is too large to be copied for each batch."""
+
+
+class _Bounded:
+    """A file of at most _MOST_BYTES bytes, for a Pickler. A larger state costs no more time than one of that size."""
+
+    def __init__(self) -> None:
+        self.parts: list[bytes] = []
+        self._size = 0
+
+    def write(self, part: Any) -> None:
+        self._size += len(part)
+        if self._size > _MOST_BYTES:
+            raise _TooLarge(
+                f"this loader has no length, so Lightning has taken a batch ahead of training. The state before that batch is not known, because states of over "
+                f"{_MOST_BYTES >> 10} KB are not copied for each batch: give the IterableDataset a __len__, or save when an epoch has ended"
+            )
+        self.parts.append(bytes(part))
+
+
 class _Watched:
-    def __init__(self, state_dict: Callable[[], dict[str, Any]], epoch: Any, loop: weakref.ref[Any], before: deque[dict[str, Any]]) -> None:
+    def __init__(self, state_dict: Callable[[], dict[str, Any]], epoch: Any, loop: weakref.ref[Any], before: deque[bytes | str]) -> None:
         self._state_dict, self._epoch, self._loop, self._before = state_dict, epoch, loop, before
+        self._too_large: str | None = None
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -98,12 +122,31 @@ class _Watched:
         ahead = 0 if fetcher is None or fetcher.length is not None else getattr(fetcher, "prefetch_batches", 0)
         if not ahead:
             return next(self._epoch)
-        before = copy.deepcopy(self._state_dict())  # a Dataset may return the dict that it works with
+        before = self._state()
         batch = next(self._epoch)
         self._before.append(before)
         while len(self._before) > ahead + 1:
             self._before.popleft()
         return batch
+
+    def _state(self) -> bytes | str:
+        """Returns the loader's pickled state. If there is none, returns the reason: most loops never save between the ends of two epochs, and need no state."""
+        if self._too_large is not None:
+            return self._too_large
+        import pickle  # imported here, because it takes time
+
+        file = _Bounded()
+        try:
+            # A Dataset may return the dict that it works with, and so the state is copied at once.
+            pickle.Pickler(file, pickle.HIGHEST_PROTOCOL).dump(self._state_dict())
+        except _TooLarge as e:
+            self._too_large = str(e)
+            return self._too_large
+        except StateError as e:
+            return str(e)
+        except Exception as e:
+            return f"the loader's state before the batch that Lightning has taken ahead cannot be copied: {type(e).__name__}: {e}"
+        return b"".join(file.parts)
 
     def __len__(self) -> int:
         return len(self._epoch)
@@ -121,4 +164,10 @@ def state_for_checkpoint(loader: Any) -> dict[str, Any] | None:
             "this loader has no length, so Lightning has taken a batch ahead of training, and the position before it is not known: give the IterableDataset or "
             "the sampler a __len__"
         )
-    return before[-held]
+    state = before[-held]
+    if isinstance(state, str):
+        raise StateError(state)
+    import pickle  # imported here, because it takes time
+
+    made: dict[str, Any] = pickle.loads(state)
+    return made
