@@ -842,6 +842,19 @@ def test_set_epoch_does_not_drop_a_state(tree, wrap, begun):
         assert ids(iterator) == epochs[1][2:]
         loader.set_epoch(epoch)
         assert ids(loader) == epochs[epoch]
+    for kind in ("closed", "refused"):
+        loader = made()
+        loader.load_state_dict(saved.state_dict())
+        if begun:
+            iter(loader)
+        if kind == "closed":
+            getattr(loader, "loader", loader).close()
+        else:
+            with pytest.raises(StateError):
+                loader.load_state_dict({**saved.state_dict(), "pipeline": {"consumed": 1}})
+        with pytest.raises(StateError, match=r"set_epoch\(0\): a state in the middle of epoch 1 was loaded"):
+            loader.set_epoch(0)
+        assert ids(loader) == epochs[1][2:]
     loader = made()
     loader.load_state_dict(saved.state_dict())
     loader.set_epoch(2)  # the saved run has left its epoch early

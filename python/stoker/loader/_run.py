@@ -29,7 +29,7 @@ from stoker.pipeline import Pipeline
 
 @dataclass
 class _Place:
-    """A position of a Run without a pipeline. The fields are the Run's attributes of the same names."""
+    """A position of a Run without a pipeline. The fields are the Run's attributes of the same names; `rest` is an attribute of its order."""
 
     epoch: int
     resumed: dict[str, Any] | None
@@ -40,6 +40,7 @@ class _Place:
     batch: int
     before: int
     rest: Any
+    just_loaded: bool
 
 
 class Run:
@@ -569,7 +570,16 @@ class Run:
         position = self.position()
         rest = None if self.order is None else self.order.rest
         place = _Place(
-            position["epoch"], position["pipeline"], self.ids, self.indices, self.drawn, self.count, self.spec.batch, self.before, rest
+            position["epoch"],
+            position["pipeline"],
+            self.ids,
+            self.indices,
+            self.drawn,
+            self.count,
+            self.spec.batch,
+            self.before,
+            rest,
+            self.just_loaded,
         )
         if place.epoch != self.epoch:
             place.ids, place.before = None, 0
@@ -590,6 +600,7 @@ class Run:
             place.batch,
             place.before,
         )
+        self.loaded = place.resumed if place.just_loaded else None
         if self.order is not None:
             self.order.rest = place.rest
             self.source.forget_orders()
