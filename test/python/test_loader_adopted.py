@@ -624,6 +624,7 @@ def test_of_many_images_only_some_are_compared(kind, monkeypatch):
     for change in (
         lambda d: d.data.__setitem__(slice(None), 1),
         lambda d: d.data.__setitem__(slice(1000, 1100), 1),
+        lambda d: d.data.__setitem__(slice(2, None, 4) if kind == "subset" else slice(1, None, 2), 1),
         lambda d: d.targets.__setitem__(1234, 1),
     ):
         inside, whole = source()
@@ -654,6 +655,8 @@ def test_what_was_read_is_compared_once_when_an_epoch_begins(monkeypatch):
         np.array([3, 1, 7], np.uint8),
         torch.tensor([3, 1, 7]),
         torch.tensor([3, 1, 7], dtype=torch.int32),
+        torch.nonzero(torch.tensor([False, True, False, True])),
+        torch.tensor([[3], [1]], dtype=torch.int32),
         [3, np.int64(1), torch.tensor(7)],
         range(1, 4),
         (i for i in (3, 1)),

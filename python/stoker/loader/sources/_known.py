@@ -205,7 +205,7 @@ _MOST_COMPARED = 10000  # the most elements of an array whose values are compare
 _MOST_SUMMED = (
     1 << 28
 )  # the most bytes of an array of which a checksum is compared; images are compared only in part, because this takes 100 ms
-_MOST_OF_IMAGES = 1 << 23  # of more bytes of images, a checksum of about as many is compared, of images that are evenly spread
+_MOST_OF_IMAGES = 1 << 23  # of more bytes of images, a checksum of about as many is compared, of images that are spread over all
 _BLOCK = 1 << 20  # about as many bytes of an array's rows are copied at once for a checksum
 
 
@@ -262,7 +262,8 @@ def _checksum_of(array: Any, rows: Any = None) -> Any:
 
 
 def _spread(array: Any, rows: Any) -> Any:
-    """Returns the rows of an array that are compared: `rows`, or every n-th of them if they are too many images to compare all in each epoch."""
+    """Returns the rows of an array that are compared: `rows`, or a random one of every n of them if they are too many images to compare all in each
+    epoch. Every n-th row would miss changes at a regular distance, such as of each second row."""
     import numpy as np
 
     from stoker.loader.sources._contents import is_plain_array  # imported here, because it loads pickle
@@ -273,13 +274,22 @@ def _spread(array: Any, rows: Any) -> Any:
     size = array.nbytes // max(1, len(array)) * count
     if not _MOST_OF_IMAGES < size <= _MOST_SUMMED:
         return rows
-    return (np.arange(count) if rows is None else rows)[:: -(-size // _MOST_OF_IMAGES)]
+    step = -(-size // _MOST_OF_IMAGES)
+    first = np.arange(0, count, step)
+    chosen = np.minimum(first + np.random.default_rng(0).integers(0, step, len(first)), count - 1)
+    return chosen if rows is None else rows[chosen]
 
 
 def ids_of(indices: Any) -> list[int]:
     """Returns a Subset's indices. Raises TypeError for floats and for bools: the bools of a mask would be read as the ids 0 and 1."""
     numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
-    if numpy is not None and torch is not None and type(indices) is torch.Tensor and indices.dtype in (torch.int32, torch.int64):
+    if (
+        numpy is not None
+        and torch is not None
+        and type(indices) is torch.Tensor
+        and indices.ndim == 1
+        and indices.dtype in (torch.int32, torch.int64)
+    ):
         indices = indices.numpy(force=True)
     if numpy is not None and type(indices) is numpy.ndarray and indices.ndim == 1 and indices.dtype.kind in "iu":
         ids: list[int] = indices.tolist()
