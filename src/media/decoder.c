@@ -70,6 +70,7 @@ struct decoding {
 	bool anywhere;   /* decoding begins at any packet, also at one without a key frame */
 	bool misled;     /* decoding could not begin at the packet that the file names */
 	bool intra; /* the only wanted frame is an intra picture, which needs no other one: decoding may begin at any packet up to its own */
+	bool intra_failed; /* that was tried, and libavcodec did not return the picture: decoding begins where it does for other pictures */
 	/* libavcodec has not returned a wanted frame, so all packets of the segment are decoded, and a few after it are sent, too */
 	bool further;
 	bool complete;  /* packets that no wanted frame needs are sent, too */
@@ -430,7 +431,7 @@ static void note_start(struct decoding *n, int32_t packet, int64_t frame)
 	if (n->anywhere || n->intra || (has_units(n->x->parameters) && !d->reads_units))
 		return;
 	const enum stk_start start = stk__packet_start(n->x, &d->units, d->bytes, (size_t)n->x->packets.v[packet].size);
-	n->intra = start == STK_START_PICTURE && n->count == 1 && n->frames[0] == frame;
+	n->intra = start == STK_START_PICTURE && !n->intra_failed && n->count == 1 && n->frames[0] == frame;
 	d->whole = start == STK_START_HERE;
 	n->misled = !n->intra && (start == STK_START_NONE || start == STK_START_PICTURE);
 }
@@ -733,7 +734,7 @@ static bool refused_start(const struct decoding *n)
 
 /* Decodes the segment. If no packet is damaged but libavcodec refuses the first packet or does not return a wanted frame, decodes again with further
  * packets, and then from 1, 3, 7 and 15 key packets earlier: some streams mark packets as key packets from which not all later frames can be decoded. */
-static enum stk_status try_segment(struct decoding *n, const struct stk_segment *segment)
+static enum stk_status try_keys(struct decoding *n, const struct stk_segment *segment)
 {
 	enum { MOST_BACK = 8 };
 	int32_t key = stk__plan_key(&n->x->table, n->frames[0]);
@@ -748,6 +749,20 @@ static enum stk_status try_segment(struct decoding *n, const struct stk_segment 
 		!s && n->done < n->count && (n->damaged < 0 || refused_start(n)) && !n->misled && key > 0 && back <= MOST_BACK; back *= 2) {
 		key = key > back ? key - back : 0;
 		s = decode_from_key(n, &key, segment->last);
+	}
+	return s;
+}
+
+/* Decodes the segment. libavcodec does not return every intra picture at which, or shortly before which, decoding begins. It returns all pictures if decoding
+ * begins at an IDR picture or a recovery point, which may be far before. */
+static enum stk_status try_segment(struct decoding *n, const struct stk_segment *segment)
+{
+	n->intra = n->intra_failed = false;
+	enum stk_status s = try_keys(n, segment);
+	if (!s && n->intra && n->done < n->count) {
+		n->intra = false;
+		n->intra_failed = true;
+		s = try_keys(n, segment);
 	}
 	return s;
 }

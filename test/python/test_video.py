@@ -227,6 +227,30 @@ def test_h264_that_marks_all_packets_as_key_frames(tmp_path, filters, arguments,
     assert np.array_equal(opened(path)[:], want)
 
 
+def test_intra_pictures_that_ffmpeg_does_not_return_by_themselves(tmp_path):
+    """Each 10th picture is an intra picture with B-frames before it, but neither an IDR picture nor a recovery point, so libavcodec omits it at the start."""
+    path = tmp_path / "video.mp4"
+    videos.ffmpeg(
+        "-f lavfi -i",
+        videos.SOURCE.format(3.2),
+        "-c:v libx264 -x264-params keyint=infinite:open-gop=1:bframes=2:scenecut=0 -force_key_frames expr:not(mod(n,10))",
+        "-pix_fmt yuv420p -bsf:v filter_units=remove_types=6",
+        path,
+    )
+    want = videos.frames(path)
+    data = path.read_bytes()
+    assert data.count(b"stss") == 1
+    path.write_bytes(data.replace(b"stss", b"free"))
+    forwards, backwards = opened(path), opened(path)
+    for i, frame in enumerate(want):
+        assert np.array_equal(opened(path)[i], frame), i
+        assert np.array_equal(forwards[i], frame), i
+    for i in reversed(range(len(want))):
+        assert np.array_equal(backwards[i], want[i]), i
+    assert np.array_equal(opened(path)[:], want)
+    assert np.array_equal(opened(path).get_frames_at([20, 30]).data, want[[20, 30]])
+
+
 def slices_of_hevc(path):
     """Returns type, temporal layer, and offset in the file of each slice in an MP4 file of HEVC."""
     words = ["ffprobe", "-v", "error", "-show_entries", "packet=pos,size", "-of", "json", str(path)]
