@@ -428,6 +428,39 @@ def test_lightning_copies_no_large_state_for_each_batch(fits):
     assert stream.calls <= 4 and stream.copied <= 2
 
 
+class Short(Stream):
+    """A stream of only the first samples."""
+
+    def __iter__(self):
+        return itertools.islice(super().__iter__(), 2 * BATCH)
+
+
+UNEQUAL = {
+    "own": lambda _: [_own_stream(Stream()), _own_stream(Short())],
+    "loader": lambda _: [Loader(Stream(), BATCH, collate_fn=tuple), Loader(Short(), BATCH, collate_fn=tuple)],
+    "own with a length": lambda folder: [own(folder), _part(folder, DataLoader, generator=torch.Generator().manual_seed(5))],
+    "loader with a length": lambda folder: [wrapped(folder), _part(folder, Loader, seed=5, collate_fn=tuple)],
+}
+
+
+def _own_stream(stream):
+    return DataLoader(stream, BATCH, collate_fn=_arrays)
+
+
+def _part(folder, kind, **arguments):
+    return kind(torch.utils.data.Subset(dataset(folder), range(2 * BATCH)), BATCH, shuffle=True, **arguments)
+
+
+@pytest.mark.parametrize("kind", UNEQUAL)
+@pytest.mark.filterwarnings("ignore")
+def test_lightning_continues_after_the_end_of_a_shorter_loader(kind, folder, fits):
+    """A CombinedLoader of mode "max_size" gives None in place of its batches."""
+    combined = pytest.importorskip("lightning.pytorch.utilities").CombinedLoader
+    fits.label = lambda batch: [None if part is None else [float(image.float().mean()) for image in part[0]] for part in batch]
+    whole = fits.check(lambda: combined(UNEQUAL[kind](folder), "max_size"), (1, 2, 3, STEPS - 1, STEPS, STEPS + 3))
+    assert [short is None for _, short in whole] == [False, False, True, True, True] * 2
+
+
 @pytest.mark.parametrize("before", ["a batch", "an epoch", "fit"])
 @pytest.mark.parametrize("wrap", [lambda loader: loader, lambda loader: loader.as_dataloader()], ids=["loader", "as_dataloader"])
 @pytest.mark.filterwarnings("ignore")

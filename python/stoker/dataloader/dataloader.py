@@ -255,7 +255,7 @@ class DataLoader(TorchDataLoader[_T]):
         _worker_states.check(self, state)
         self._stoker_resume = dict(state)
         self._stoker_progress = None
-        if _lightning.leaves_epoch(self) and state["inside"]:
+        if _lightning.leaves_epoch(self, bool(state["inside"])):
             self._leave_epoch(state.get("epoch", -1))
 
     def _leave_epoch(self, epoch: int) -> None:

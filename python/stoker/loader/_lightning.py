@@ -63,18 +63,28 @@ def loads(loader: Any) -> bool:
     return _fit_loop(loader, "_load_combined_loader_states") is not None
 
 
-def leaves_epoch(loader: Any) -> bool:
-    """Returns whether fit() loads a state into the loader that was saved after the last batch of fit()'s epoch. The loader's next epoch then has to follow,
-    also if this epoch of the loader has batches left. If the state was saved after the hooks of that batch, as in a validation, fit() first makes an iterator
-    for the epoch that has ended, and takes no batch from it: begun() returns an empty one."""
+def leaves_epoch(loader: Any, inside: bool) -> bool:
+    """Returns whether fit() loads a state into the loader that was saved after the last batch of fit()'s epoch, while the loader was `inside` an epoch. The
+    loader's next epoch then has to follow, also if this epoch of the loader has batches left. If the state was saved after the hooks of that batch, as in a
+    validation, fit() first makes an iterator for the epoch that has ended, and takes no batch from it: begun() returns an empty one. It also returns an empty
+    one if the loader had ended before fit()'s epoch, in a CombinedLoader of mode "max_size"."""
     loop = _fit_loop(loader, "_load_combined_loader_states")
     _ended.discard(loader)
-    if loop is None or not loop.epoch_loop.batch_progress.is_last_batch:
+    if loop is None:
         return False
-    total = loop.epoch_loop.batch_progress.total
-    if total.completed == total.processed:
+    progress = loop.epoch_loop.batch_progress
+    if not progress.is_last_batch:
+        if not inside and progress.current.processed and _gives_none(loop):
+            _ended.add(loader)
+        return False
+    if progress.total.completed == progress.total.processed:
         _ended.add(loader)
-    return True
+    return inside
+
+
+def _gives_none(loop: Any) -> bool:
+    """Returns whether fit() continues with None in place of the batches of a loader that has ended."""
+    return getattr(loop._combined_loader, "_mode", None) == "max_size"
 
 
 def begun(loader: Stateful, begin: Callable[[], Any]) -> Any:
@@ -84,8 +94,10 @@ def begun(loader: Stateful, begin: Callable[[], Any]) -> Any:
         return begin()
     if loader in _ended:
         _ended.discard(loader)
-        return iter(())
-    return _Watched(loader.state_dict, begin(), weakref.ref(loop), _before.setdefault(loader, deque()))
+        epoch: Any = iter(())
+    else:
+        epoch = begin()
+    return _Watched(loader.state_dict, epoch, weakref.ref(loop), _before.setdefault(loader, deque()))
 
 
 class _TooLarge(StateError):
@@ -123,11 +135,19 @@ class _Watched:
         if not ahead:
             return next(self._epoch)
         before = self._state()
-        batch = next(self._epoch)
+        try:
+            batch = next(self._epoch)
+        except StopIteration:
+            if _gives_none(self._loop()):
+                self._keep(before, ahead)
+            raise
+        self._keep(before, ahead)
+        return batch
+
+    def _keep(self, before: bytes | str, ahead: int) -> None:
         self._before.append(before)
         while len(self._before) > ahead + 1:
             self._before.popleft()
-        return batch
 
     def _state(self) -> bytes | str:
         """Returns the loader's pickled state. If there is none, returns the reason: most loops never save between the ends of two epochs, and need no state."""

@@ -331,7 +331,7 @@ class Mixture:
             self._inside = self._resumed = state["inside"]
             self._again = False
             self._running = [None] * len(self.names)
-            if _lightning.leaves_epoch(self) and self._inside:
+            if _lightning.leaves_epoch(self, self._inside):
                 self._leave_epoch()
 
     @property

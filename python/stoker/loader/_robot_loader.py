@@ -257,7 +257,7 @@ class RobotLoader:
         self._seed = state["seed"]
         self._order = None
         self._resumed, self._inside, self._again = True, True, False
-        if _lightning.leaves_epoch(self) and self._done:
+        if _lightning.leaves_epoch(self, self._done > 0):
             self._leave_epoch()
 
     def set_epoch(self, epoch: int) -> None:

@@ -618,7 +618,7 @@ class Loader(metaclass=BriefHelp):
             self._generation += 1
             self._untouched = False
             self._of_checkpoint = _lightning.loads(self)
-            if _lightning.leaves_epoch(self) and self._run.step:
+            if _lightning.leaves_epoch(self, self._run.step > 0):
                 self._run._leave_epoch()
             if self._may_list and (state.get("listed") is True) != self._listed:
                 self._listed, self._batches = not self._listed, None
