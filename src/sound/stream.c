@@ -482,7 +482,7 @@ out:
  * promises, without the encoder's delay and padding. */
 static enum stk_status find_mp3_cut(struct stk_sound_stream *s, struct stk_error *err)
 {
-	enum { ID3 = 10, HEADER = 4 + 32 + 16, ENCODER = 24, FRAMES = 1, BYTES = 2, TABLE = 4, QUALITY = 8 };
+	enum { ID3 = 10, HEADER = 4 + 32 + 16, ENCODER = 24, DECODER_DELAY = 529, FRAMES = 1, BYTES = 2, TABLE = 4, QUALITY = 8 };
 	uint8_t h[HEADER];
 	int64_t at = 0;
 	enum stk_status status = STK_OK;
@@ -510,8 +510,11 @@ static enum stk_status find_mp3_cut(struct stk_sound_stream *s, struct stk_error
 	if (encoder <= s->in.size - ENCODER) {
 		if ((status = stk__media_read(&s->in, encoder, h, ENCODER, err)))
 			return status;
-		if (memcmp(h, "LAME", 4) == 0 || memcmp(h, "Lavf", 4) == 0 || memcmp(h, "Lavc", 4) == 0)
-			delay = (h[21] << 4 | h[22] >> 4) + ((h[22] & 15) << 8 | h[23]);
+		if (memcmp(h, "LAME", 4) == 0 || memcmp(h, "Lavf", 4) == 0 || memcmp(h, "Lavc", 4) == 0) {
+			/* FFmpeg removes the decoder's delay, too, at the start. The padding includes that delay, unless the padding is shorter. */
+			const int32_t padding = (h[22] & 15) << 8 | h[23];
+			delay = (h[21] << 4 | h[22] >> 4) + (padding > DECODER_DELAY ? padding : DECODER_DELAY);
+		}
 	}
 	s->promised = frames - delay;
 	return STK_OK;

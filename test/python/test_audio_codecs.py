@@ -310,6 +310,24 @@ def test_a_cut_mp3(folder, tmp_path, name, tag):
     assert len(stoker.audioread(path)[0]) == len(whole)
 
 
+@pytest.mark.parametrize("padding", [0, 200, 528, 529, 530, 1200])
+def test_an_mp3_with_little_padding(tmp_path, padding):
+    """FFmpeg removes the decoder's delay of 529 samples at the start, and at the end only what the padding has beyond that."""
+    path = tmp_path / "a.mp3"
+    ffmpeg("-f", "lavfi", "-i", "sine=duration=1.3:sample_rate=44100", "-c:a", "libmp3lame", path)
+    data = bytearray(path.read_bytes())
+    info, tag = data.index(b"Info"), data.index(b"Lavc")
+    data[info + 12 : info + 16] = (int.from_bytes(data[info + 12 : info + 16], "big") + 128).to_bytes(4, "big")
+    data[tag + 22] = data[tag + 22] & 0xF0 | padding >> 8
+    data[tag + 23] = padding & 255
+    path.write_bytes(data)
+    raw = ffmpeg("-i", path, "-f", "f32le", "-")
+    assert np.array_equal(stoker.audioread(path)[0].ravel(), np.frombuffer(raw, "<f4"))
+    path.write_bytes(data[:-1000])
+    with pytest.raises(StokerError, match="a truncated file"):
+        stoker.audioread(path)
+
+
 @pytest.mark.parametrize(
     ("name", "codec"),
     [
