@@ -36,12 +36,13 @@ struct stk_video_decoder {
 	uint64_t headers; /* hash of the headers of its packets (stk__packet_headers), which are all the same; 0 if they have none */
 	enum stk_mjpeg_kind mjpeg; /* kind of the last packet of Motion JPEG */
 	bool has_slices;           /* the video is FFV1 whose packets may have checksums */
-	/* The picture that libavcodec's decoder of H.264 made of the last packet, or NULL. It belongs to that decoder, which keeps its pictures as long as the
-	 * context. Only read before the next packet is sent. */
-	const AVFrame *picture;
+	/* The last frames that libavcodec's decoder of H.264 has begun for the last packet, or NULL. Several belong to one packet if references are missing, and a
+	 * picture with film grain has a second frame. They belong to that decoder, which keeps them as long as the context. Only read before the next packet is sent. */
+	const AVFrame *begun[4];
+	uint32_t begun_count;
 	int pictures; /* number of pictures that libavcodec's decoder of HEVC has begun for the last packet: also one for each missing reference */
 	bool left_out; /* packets of HEVC that no wanted frame needs were not sent since decoding began */
-	bool whole;    /* decoding began where all later pictures are whole, so that errors in `picture` are damage */
+	bool whole;    /* decoding began where all later pictures are whole, so that errors in `begun` are damage */
 	/* The state of the context, so that the next call can continue without beginning at a key packet. */
 	const struct stk_video_index *index; /* NULL: the next call cannot continue */
 	int32_t first, next;                 /* packet at which decoding began, and packet to send next */
@@ -166,7 +167,7 @@ static int note_colours(AVCodecContext *context, AVFrame *frame, int flags)
 					   (matrix ? HAS_MATRIX | (int)context->colorspace << MATRIX_SHIFT : 0));
 	/* Up to this version, the frame is known to be the decoder's own, which exists as long as the decoder. */
 	if (LIBAVCODEC_VERSION_MAJOR <= 62 && context->codec_id == AV_CODEC_ID_H264)
-		d->picture = frame;
+		d->begun[d->begun_count++ % (sizeof d->begun / sizeof *d->begun)] = frame;
 	return d->get_buffer(context, frame, flags);
 }
 
@@ -487,7 +488,7 @@ static enum stk_status send_packet(struct decoding *n, int32_t packet, int64_t f
 	struct stk_video_decoder *d = n->d;
 	const struct stk_packet *p = &n->x->packets.v[packet];
 	const size_t capacity = (size_t)p->size + AV_INPUT_BUFFER_PADDING_SIZE;
-	d->picture = NULL;
+	memset(d->begun, 0, sizeof d->begun);
 	d->pictures = 0;
 	if (is_cut_off(n, packet))
 		return refuse_frame(
@@ -562,7 +563,9 @@ static int64_t frame_of(const struct stk_video_index *x, int32_t packet)
 static void note_damage(struct decoding *n, int32_t packet)
 {
 	struct stk_video_decoder *d = n->d;
-	const bool found = d->picture && d->picture->decode_error_flags & ~FF_DECODE_ERROR_MISSING_REFERENCE;
+	bool found = false;
+	for (size_t i = 0; i < sizeof d->begun / sizeof *d->begun; i++)
+		found |= d->begun[i] && d->begun[i]->decode_error_flags & ~FF_DECODE_ERROR_MISSING_REFERENCE;
 	d->dirty |= found;
 	if (found && n->damaged < 0 && d->whole) {
 		n->damaged = packet;

@@ -1038,6 +1038,39 @@ def test_frames_that_depend_on_damage_that_ffmpeg_reports_are_refused(tmp_path, 
     assert reported >= 4
 
 
+def with_film_grain(data):
+    """Returns a stream of H.264 in Annex B with a message about film grain before each slice."""
+    numbers = [
+        f"{n:b}".zfill(2 * n.bit_length() - 1) for n in (2 * 40, 2 * 8, 2 * 8, 2)
+    ]  # three values of the model, and the message's period
+    bits = "0 00 0 00 0010 100".replace(" ", "") + f"{0:08b}{2:03b}{0:08b}{255:08b}" + "".join(numbers) + "1"
+    payload = int(bits.ljust(-(-len(bits) // 8) * 8, "0"), 2).to_bytes(-(-len(bits) // 8), "big")
+    message = b"\0\0\1\6" + bytes([19, len(payload)]) + payload.replace(b"\0\0", b"\0\0\3") + b"\x80"
+    head, *units = data.split(b"\0\0\1")
+    return head + b"".join((message if unit[0] & 31 in (1, 5) else b"") + b"\0\0\1" + unit for unit in units)
+
+
+def test_frames_with_film_grain_that_depend_on_damage_are_refused(tmp_path):
+    """FFmpeg decodes such a picture in one frame, whose damage it notes, and adds the grain in another one."""
+    path, bad = tmp_path / "video.h264", tmp_path / "bad.h264"
+    videos.ffmpeg("-f lavfi -i", videos.SOURCE.format(1), "-c:v libx264 -preset fast -bf 2 -g 12 -threads 1", path)
+    plain = videos.frames(path)
+    path.write_bytes(with_film_grain(path.read_bytes()))
+    want, reported = videos.frames(path), 0
+    assert len(want) == len(plain) and not np.array_equal(want, plain)
+    for seed, data in enumerate(overwritten(path, 16)):
+        bad.write_bytes(data)
+        words = ["ffmpeg", "-nostdin", "-v", "error", "-threads", "1", "-i", str(bad), "-f", "null", "-"]
+        if b"error while decoding MB" not in subprocess.run(words, capture_output=True, check=True, timeout=60).stderr:
+            continue
+        reported += 1
+        decoder = opened(data)
+        for i in range(min(len(want), len(decoder))):
+            for frame in (frame_of(opened(data), i), frame_of(decoder, i)):
+                assert frame is None or np.array_equal(frame, want[i]), (seed, i)
+    assert reported >= 4
+
+
 def test_damage_is_found_once_for_all_frames_that_depend_on_it(tmp_path):
     """The file is one group of 100 frames. Without a memory of the damage, each frame after it would be decoded from the key frame, twice."""
     path = tmp_path / "one.mp4"
