@@ -153,12 +153,15 @@ def test_bytes_that_are_read_later_are_of_the_same_version(fields, same_size):
     newer = flac if same_size else bench.flac_file(np.concatenate([np.zeros(FRAMES, "<i2"), noise, noise[:8192]]))
     begun = []  # not empty after the first request of the bytes that were not fetched, which asks for one byte
 
+    versions = {}  # of each range: a request that is hedged gets the version of the first one
+
     def version(_name, asked):
         begun.extend([asked] * (asked == "bytes=0-0"))
-        return int(bool(begun) and changes)
+        return versions.setdefault(asked, int(bool(begun) and changes))
 
     for changes in (False, True):
         begun.clear()
+        versions.clear()
         with Server({"a.flac": (flac, newer)}, version, fields) as server:
             if changes:
                 with pytest.raises(ReadError, match=r"a\.flac: it changed while it was read"):
