@@ -77,10 +77,13 @@ struct group {
 static enum stk_status check_group(const struct stk_video_index *x, const struct group *g, int32_t next, struct stk_error *err)
 {
 	enum { MOST_LEADING = 32 };
+	if (g->omitted == 0) /* also before the first key packet */
+		return STK_OK;
+
 	const enum AVCodecID id = x->parameters->codec_id;
 	const bool ordered = id == AV_CODEC_ID_VP8 || id == AV_CODEC_ID_VP9 || id == AV_CODEC_ID_AV1;
 	const bool early = next >= 0 && x->times[next] < x->times[g->key];
-	if (g->omitted == 0 || (!ordered && (g->goes_on || (!early && g->omitted <= MOST_LEADING))))
+	if (!ordered && (g->goes_on || (!early && g->omitted <= MOST_LEADING)))
 		return STK_OK;
 	return stk__fail(err, STK_CORRUPT,
 		"packet %d, a key frame, has a time after those of %d frames that follow it in the file and need it: the file is damaged",
