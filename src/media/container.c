@@ -391,10 +391,8 @@ static bool is_ogg_cut(const struct stk_container *c)
 /* Returns whether the file is shorter than its chunks RIFF say. Larger AVI files have several of them. */
 static bool is_avi_cut(const struct stk_container *c)
 {
-	enum { HEAD = 8, MOST = 10000 };
-	enum {
-		SLACK = 9
-	}; /* some programs count the chunk's header or its byte of padding; only a part of the index can be in so few bytes */
+	/* SLACK: some programs count the chunk's header or its byte of padding. So few bytes can hold only a part of the index. */
+	enum { HEAD = 8, MOST = 10000, SLACK = 9 };
 	int64_t at = 0;
 	for (int i = 0; i < MOST; i++) {
 		uint8_t head[HEAD];

@@ -28,8 +28,9 @@ struct sets {
 };
 
 /* Adds a parameter set to the hash of struct sets. Returns whether the unit is a slice. */
-static bool note_unit(struct sets *s, const uint8_t *unit, size_t size)
+static bool note_unit(void *user, const uint8_t *unit, size_t size)
 {
+	struct sets *s = user;
 	enum { LAST_SLICE = 5, SPS = 7, PPS = 8, SPS_EXTENSION = 13, SUBSET_SPS = 15, HEVC_VPS = 32, HEVC_PPS = 34 };
 	const int h264 = unit[0] & 31, hevc = unit[0] >> 1 & 63;
 	const bool is_hevc = s->codec == STK_UNITS_HEVC;
@@ -47,15 +48,7 @@ static uint64_t hash_sets(const struct stk_annex_b *units, const uint8_t *data, 
 	struct sets s = {.codec = units->codec};
 	bool ended = false;
 	if (units->length) {
-		size_t at = 0, length;
-		for (; !ended && size - at > (size_t)units->length; at += length) {
-			length = 0;
-			for (int i = 0; i < units->length; i++)
-				length = length << 8 | data[at++];
-			if (length > size - at)
-				break;
-			ended = length > 0 && note_unit(&s, data + at, length);
-		}
+		stk__annex_b_each_of_packet(units, data, size, note_unit, &s);
 		return s.hash;
 	}
 	for (size_t at = next_code(data, size, 0), end; at < size && !ended; at = end) {
