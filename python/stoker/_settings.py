@@ -495,7 +495,7 @@ def check_limit(owner: str, given: Mapping[str, Any]) -> None:
 
 def read_state(state: str | bytes | os.PathLike[str]) -> str:
     """Returns the text of a state. state: the text as str or bytes, or the path of a file with it. Raises FileNotFoundError if the file does not exist, and
-    StateError for a text that is no state or is damaged."""
+    StateError for a text that is damaged or is not a state."""
     if isinstance(state, bytes) and state.lstrip().startswith(b"{"):
         return _decoded(state, "")
     if not isinstance(state, (str, os.PathLike)):

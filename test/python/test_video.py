@@ -157,6 +157,14 @@ def test_packed_frames_of_mpeg4_are_refused(tmp_path, container):
     assert len(want) > 20 and np.array_equal(opened(unpacked)[:], want)
 
 
+def mark_all(path, count):
+    """Removes the table of key frames from an MP4 file of `count` frames, so that all packets count as key frames."""
+    data = path.read_bytes()
+    assert data.count(b"stss") == 1
+    path.write_bytes(data.replace(b"stss", b"free"))
+    assert opened(path).metadata.num_key_frames == count
+
+
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [
@@ -176,10 +184,7 @@ def test_files_that_mark_all_packets_as_key_frames(clips, tmp_path, name, argume
     else:
         shutil.copy(clips(name), path)
     want = videos.frames(path)
-    data = path.read_bytes()
-    assert data.count(b"stss") == 1
-    path.write_bytes(data.replace(b"stss", b"free"))
-    assert opened(path).metadata.num_key_frames == len(want)
+    mark_all(path, len(want))
     for i, frame in enumerate(want):
         assert np.array_equal(opened(path)[i], frame), i
     assert np.array_equal(opened(path)[:], want)
@@ -213,10 +218,7 @@ def test_h264_that_marks_all_packets_as_key_frames(tmp_path, filters, arguments,
     path = tmp_path / "video.mp4"
     videos.ffmpeg("-f lavfi -i", f"{videos.SOURCE.format(3)},{filters}", arguments, "-pix_fmt yuv420p", path)
     want = videos.frames(path)
-    data = path.read_bytes()
-    assert data.count(b"stss") == 1
-    path.write_bytes(data.replace(b"stss", b"free"))
-    assert opened(path).metadata.num_key_frames == len(want)
+    mark_all(path, len(want))
     for i, frame in enumerate(want):
         decoder = opened(path)
         assert np.array_equal(decoder[i], frame), i

@@ -237,8 +237,8 @@ class Rows:
         self._rows = self._made.reshape(-1, *shape)
 
     def write(self, row: int, frame: Any) -> None:
-        """Writes a frame of uint8, (C, H, W), which is scaled to 0..1, or of float32, which is not scaled. Raises CorruptError for a frame of another size than
-        the first."""
+        """Writes a frame of uint8, (C, H, W), which is scaled to 0..1, or, on the CPU, one of float32, which is not scaled. Raises CorruptError for a frame of
+        another size than the first."""
         if self._rows is None:
             with self._lock:
                 if self._rows is None:
