@@ -31,15 +31,15 @@ class Drawn:
     "Returns an image of another Loader's next batch at each call. The lock allows several workers to call it."
 
     def __init__(self, loader):
-        self.batches, self.lock = self.without_end(loader), threading.Lock()
-
-    def without_end(self, loader):
-        while True:
-            yield from loader
+        self.loader, self.batches, self.lock = loader, iter(()), threading.Lock()
 
     def __call__(self):
         with self.lock:
-            return next(self.batches)[0][0].permute(1, 2, 0).numpy()
+            batch = next(self.batches, None)
+            if batch is None:
+                self.batches = iter(self.loader)
+                batch = next(self.batches)
+            return batch[0][0].permute(1, 2, 0).numpy()
 
 
 class Dataset(torch.utils.data.Dataset):
