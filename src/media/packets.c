@@ -42,40 +42,63 @@ static enum stk_status no_memory(struct stk_error *err)
 	return stk__fail(err, STK_NO_MEMORY, "out of memory for the list of a video's packets");
 }
 
-static enum stk_status grow(struct listing *l, struct stk_error *err)
+/* Number of bytes that the listing takes for each packet, in addition to the packet's copy in `kept`. */
+#define ENTRY (sizeof(struct stk_packet) + sizeof(int32_t) + sizeof(int64_t))
+
+/* Raises *capacity, of an array with elements of `each` bytes, to at least `need` elements. Doubles it, so that few calls are needed. If only little of the
+ * memory limit is left, takes half of that instead, or as much as `need` takes. STK_LIMIT: the limit has no room for `need` elements. */
+static enum stk_status enlarge(const struct listing *l, size_t need, size_t each, size_t *capacity, struct stk_error *err)
 {
-	struct stk_packets *p = l->out;
-	const size_t each = sizeof *p->v + sizeof *l->picture + sizeof *l->dts;
-	if (p->count < p->capacity)
-		return STK_OK;
-	if (l->in->memory && (size_t)p->count * each + p->kept_size > l->in->memory)
+	enum { FIRST = 256 };
+	const size_t used = (size_t)l->out->capacity * ENTRY + l->out->kept_capacity, limit = l->in->memory ? l->in->memory : SIZE_MAX;
+	const size_t left = limit > used ? limit - used : 0;
+	if (need - *capacity > left / each)
 		return stk__fail(err, STK_LIMIT,
 			"the list of its packets takes more than the %zu bytes that memory_limit leaves for it; raise that, or leave such samples out "
 			"(on_error=\"skip\")",
-			l->in->memory);
-	const int32_t capacity = p->capacity ? 2 * p->capacity : 256;
-	struct stk_packet *v = stk__realloc(p->v, (size_t)capacity * sizeof *v);
-	p->v = v ? v : p->v;
-	int32_t *picture = stk__realloc(l->picture, (size_t)capacity * sizeof *picture);
-	l->picture = picture ? picture : l->picture;
-	int64_t *dts = stk__realloc(l->dts, (size_t)capacity * sizeof *dts);
-	l->dts = dts ? dts : l->dts;
-	if (!v || !picture || !dts)
-		return no_memory(err);
-	p->capacity = capacity;
+			limit);
+	const size_t doubled = *capacity ? 2 * *capacity : FIRST, half = *capacity + left / 2 / each,
+		     more = doubled < half ? doubled : half;
+	*capacity = more > need ? more : need;
 	return STK_OK;
 }
 
-/* Appends the bytes of a scattered packet to p->kept, and sets packet->position to their offset in it. STK_LIMIT: more than MOST_KEPT bytes. */
-static enum stk_status keep_copy(struct stk_packets *p, struct stk_packet *packet, const uint8_t *data, struct stk_error *err)
+static enum stk_status grow(struct listing *l, struct stk_error *err)
 {
+	struct stk_packets *p = l->out;
+	size_t capacity = (size_t)p->capacity;
+	if (p->count < p->capacity)
+		return STK_OK;
+	enum stk_status s = enlarge(l, capacity + 1, ENTRY, &capacity, err);
+	if (s)
+		return s;
+	struct stk_packet *v = stk__realloc(p->v, capacity * sizeof *v);
+	p->v = v ? v : p->v;
+	int32_t *picture = stk__realloc(l->picture, capacity * sizeof *picture);
+	l->picture = picture ? picture : l->picture;
+	int64_t *dts = stk__realloc(l->dts, capacity * sizeof *dts);
+	l->dts = dts ? dts : l->dts;
+	if (!v || !picture || !dts)
+		return no_memory(err);
+	p->capacity = (int32_t)capacity;
+	return STK_OK;
+}
+
+/* Appends the bytes of a scattered packet to p->kept, and sets packet->position to their offset in it. STK_LIMIT: more than MOST_KEPT bytes, or than the memory
+ * limit leaves. */
+static enum stk_status keep_copy(struct listing *l, struct stk_packet *packet, const uint8_t *data, struct stk_error *err)
+{
+	struct stk_packets *p = l->out;
 	const size_t size = (size_t)packet->size;
 	if (size > MOST_KEPT - p->kept_size)
 		return stk__fail(err, STK_LIMIT,
 			"the packets of this kind of file are divided into pieces, and more than 1 GiB of them would have to be kept in memory: write the file as MP4 "
 			"or Matroska (ffmpeg -i FILE -c copy NEW.mp4)");
 	if (p->kept_size + size > p->kept_capacity) {
-		const size_t capacity = 2 * p->kept_capacity > p->kept_size + size ? 2 * p->kept_capacity : p->kept_size + size;
+		size_t capacity = p->kept_capacity;
+		enum stk_status s = enlarge(l, p->kept_size + size, 1, &capacity, err);
+		if (s)
+			return s;
 		uint8_t *kept = stk__realloc(p->kept, capacity);
 		if (!kept)
 			return no_memory(err);
@@ -97,7 +120,7 @@ static enum stk_status locate(struct listing *l, struct stk_packet *packet, cons
 	enum { MOST_HEADER = 64 };
 	const size_t size = (size_t)found->size;
 	if (found->pos < 0 || found->pos > l->in->size || (int64_t)size > l->in->size - found->pos)
-		return keep_copy(l->out, packet, found->data, err);
+		return keep_copy(l, packet, found->data, err);
 	int64_t capacity = l->in->size - found->pos - (int64_t)size;
 	capacity = capacity < MOST_HEADER ? capacity : MOST_HEADER;
 	const size_t total = size + (size_t)capacity;
@@ -120,7 +143,7 @@ static enum stk_status locate(struct listing *l, struct stk_packet *packet, cons
 			packet->position = found->pos + header;
 			return STK_OK;
 		}
-	return keep_copy(l->out, packet, found->data, err);
+	return keep_copy(l, packet, found->data, err);
 }
 
 /* Returns whether the packet contains a frame that is decoded but not shown. Only VP8 packets are examined. */

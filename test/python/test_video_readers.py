@@ -9,6 +9,7 @@ import http.client
 import os
 import shutil
 import struct
+import subprocess
 import urllib.request
 
 import numpy as np
@@ -422,6 +423,30 @@ def test_a_header_cannot_take_memory_beyond_the_limit(tmp_path):
 
     refuse(20_000_000, "the header lists packets of more than 64 times the file's size")
     refuse(60 * path.stat().st_size, "the list of its packets takes more than .* that memory_limit leaves")
+
+
+@pytest.mark.parametrize(("width", "height", "count"), [(320, 240, 60), (64, 48, 700)], ids=["few", "many"])
+def test_copies_of_packets_stay_within_the_limit(tmp_path, width, height, count):
+    """MPEG-TS divides packets into pieces, so the list holds copies of them. Reading the list stops before they exceed the limit, with few and with many packets."""
+    path = tmp_path / "v.ts"
+    videos.ffmpeg(f"-f lavfi -i testsrc2=size={width}x{height}:rate=25 -frames:v {count} -c:v mpeg2video -g 1 -q:v 1", path)
+    data = np.fromfile(path, np.uint8)
+    words = ["ffprobe", "-v", "error", "-show_entries", "packet=size", "-of", "csv=p=0", str(path)]
+    sizes = [int(word.split(",")[0]) for word in subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()]
+    assert len(sizes) == count
+
+    def read(limit):
+        @pipeline_def(batch_size=1, num_threads=1, device_id=None, memory_limit=limit)
+        def define():
+            return fn.decoders.video(fn.external_source(source=lambda info: data, batch=False), sequence_length=1)
+
+        return np.array(define().run()[0])
+
+    for part in (0.3, 0.9, 0.99):
+        with pytest.raises(stoker.StokerError, match=r"the list of its packets takes more than .* that memory_limit leaves"):
+            read(int(part * sum(sizes)))
+    entries, decoding = 64 * count, 4 << 20  # more than the list's entries take, and a decoder for frames of this size
+    assert read(sum(sizes) + entries + decoding).shape[-3:] == (height, width, 3)
 
 
 def test_a_damaged_clip_follows_on_error(clips, tmp_path):
