@@ -549,9 +549,14 @@ static void find_reorder(struct stk_packets *p)
 static void shrink(struct stk_packets *p)
 {
 	struct stk_packet *v = p->count ? stk__realloc(p->v, (size_t)p->count * sizeof *v) : NULL;
+	uint8_t *kept = p->kept_size ? stk__realloc(p->kept, p->kept_size) : NULL;
 	if (v) {
 		p->v = v;
 		p->capacity = p->count;
+	}
+	if (kept) {
+		p->kept = kept;
+		p->kept_capacity = p->kept_size;
 	}
 }
 

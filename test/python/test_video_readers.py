@@ -445,7 +445,7 @@ def test_copies_of_packets_stay_within_the_limit(tmp_path, width, height, count)
     for part in (0.3, 0.9, 0.99):
         with pytest.raises(stoker.StokerError, match=r"the list of its packets takes more than .* that memory_limit leaves"):
             read(int(part * sum(sizes)))
-    entries, decoding = 64 * count, 4 << 20  # more than the list's entries take, and a decoder for frames of this size
+    entries, decoding = 64 * count, 7 << 18  # more than the list's entries take, and a decoder for frames of this size
     assert read(sum(sizes) + entries + decoding).shape[-3:] == (height, width, 3)
 
 
