@@ -148,6 +148,9 @@ STK_API STK_MUST_USE enum stk_status stk_storage_find_entries(struct stk_storage
 /* Returns a number that differs between versions of an object (struct stk_storage_object), by which an entry of a listing is compared with what was read;
  * 0 for NULL and "". */
 STK_API uint64_t stk_storage_tag(const char *version);
+/* Returns in *out a file's name, that of an http URL without the parameters of its query that a signature consists of. Saved states compare such names,
+ * because a URL that was signed again names the same object. Free *out with stk_text_free (stoker/graph.h). */
+STK_API STK_MUST_USE enum stk_status stk_storage_unsigned_name(const char *name, char **out, struct stk_error *err);
 
 STK_API struct stk_storage *stk_storage_ref(struct stk_storage *s);
 /* Releases the caller's reference and sets *s to NULL; pipelines have their own references. The threads end when the last reference is gone. Accepts NULL. */

@@ -127,6 +127,7 @@ PyObject *core_explain_missing(PyObject *module, PyObject *name);
 PyObject *core_tar_index(PyObject *module, PyObject *args); /* defined in index.c, like the next three functions */
 PyObject *core_tar_unindexed(PyObject *module, PyObject *args);
 PyObject *core_index_folder(PyObject *module, PyObject *unused);
+PyObject *core_unsigned_name(PyObject *module, PyObject *name);
 PyObject *core_footer_fault(PyObject *module, PyObject *footer);
 
 /* ---- errors and text (raise.c) ---- */

@@ -175,6 +175,22 @@ PyObject *core_index_folder(PyObject *module, PyObject *unused)
 	return result;
 }
 
+PyObject *core_unsigned_name(PyObject *module, PyObject *name)
+{
+	struct stk_error err = {0};
+	char *text, *found;
+
+	(void)module;
+	if (PyBytes_AsStringAndSize(name, &text, NULL) < 0)
+		return NULL;
+	const enum stk_status status = stk_storage_unsigned_name(text, &found, &err);
+	if (status != STK_OK)
+		return core_raise(status, &err);
+	PyObject *result = PyBytes_FromString(found);
+	stk_text_free(found);
+	return result;
+}
+
 PyObject *core_footer_fault(PyObject *module, PyObject *footer)
 {
 	char *data;

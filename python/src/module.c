@@ -31,6 +31,8 @@ static PyMethodDef core_functions[] = {
 		"Parquet file, given as bytes; None if its parts fit together."},
 	{"index_folder", core_index_folder, METH_NOARGS,
 		"index_folder()\n--\n\nThe folder in which indexes are kept for later runs, or None if the environment names no folder."},
+	{"unsigned_name", core_unsigned_name, METH_O,
+		"unsigned_name(name)\n--\n\nA file's name as bytes, that of an http URL without the parameters of its query that a signature consists of."},
 	{"wrap", core_wrap, METH_VARARGS, "wrap(samples, layout)\n--\n\nMakes a Batch with one output over buffers in host memory."},
 	{"tree_take_apart", core_tree_take_apart, METH_VARARGS,
 		"tree_take_apart(tree, tensor_type, other)\n--\n\n(tensors of a tree as a list, what tree_put_together needs). other(value) is asked about types that "

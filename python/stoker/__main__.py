@@ -9,14 +9,14 @@ import os
 import sys
 from pathlib import Path
 
-from stoker._files import named_path
+from stoker._files import named_path, without_query
 
 
 def _may_be_table(argument: str) -> bool:
     """Returns whether an argument of `stoker inspect` or `stoker pack` may name a table. This check is quick; the modules that decide take a while to
     import."""
     endings = (".parquet", ".pq")
-    if argument.endswith(endings) or argument.partition("?")[0].endswith(endings) or argument.startswith("hf://"):
+    if without_query(argument).endswith(endings) or argument.startswith("hf://"):
         return True
     try:
         names = os.listdir(argument) if os.path.isdir(argument) else []

@@ -13,6 +13,7 @@ import re
 import stat
 from typing import Any, BinaryIO
 
+from stoker import _core
 from stoker.errors import CorruptError, InvalidArgumentError, safe_text
 
 _URI = r"[A-Za-z][A-Za-z0-9+.-]*://"
@@ -26,6 +27,17 @@ def named_path(name: str) -> str:
     path = name[len("file://") :]
     host, slash, rest = path.partition("/")
     return slash + rest if slash and host.lower() == "localhost" else path
+
+
+def without_query(name: str) -> str:
+    """Returns a file's name, that of http without its query. In other names, a question mark is part of the name."""
+    return name.partition("?")[0] if name[:8].lower().startswith(("http://", "https://")) else name
+
+
+def without_signature(name: str) -> str:
+    """Returns a file's name. From that of http, leaves out the parameters of the query that a signature consists of, because a URL that was signed again names
+    the same object. Other parameters stay, since a server may find its objects by them."""
+    return name if without_query(name) == name else os.fsdecode(_core.unsigned_name(os.fsencode(name)))
 
 
 def _is_special(path: str) -> bool:

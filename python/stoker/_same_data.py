@@ -10,26 +10,6 @@ from collections.abc import Sequence
 from typing import Any
 
 _MOST = 4096  # a digest covers at most this many entries of a list, evenly spaced
-# Beginnings of parameters of URLs that S3, Google Cloud Storage, Alibaba and Hugging Face sign.
-_SIGNING = ("x-amz-", "x-goog-", "x-oss-", "x-xet-")
-# By the parameter that holds a signature: the parameters that come with it, in URLs of S3 (version 2), Google Cloud Storage (version 2), CloudFront and Azure.
-# Without a signature, such a parameter may mean another thing.
-_SIGNATURES = {
-    "signature": (
-        "expires",
-        "policy",
-        "key-pair-id",
-        "hash-algorithm",
-        "awsaccesskeyid",
-        "googleaccessid",
-        "ossaccesskeyid",
-        "security-token",
-    ),
-    "sig": (
-        *("se", "st", "sp", "sv", "sr", "ss", "srt", "sip", "spr", "sdd", "ses", "si"),
-        *("skoid", "sktid", "skt", "ske", "sks", "skv", "saoid", "suoid", "scid"),
-    ),
-}
 _DEPTH = 8  # the most levels of data sets inside others that a digest covers
 
 
@@ -61,24 +41,6 @@ def _folder_of_all(names: Sequence[str]) -> int:
     first, last = min(names, default=""), max(names, default="")
     same = next((k for k, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
     return first.rfind("/", 0, same) + 1
-
-
-def without_query(name: str) -> str:
-    """Returns a file's name, that of http without its query. In other names, a question mark is part of the name."""
-    return name.partition("?")[0] if name[:8].lower().startswith(("http://", "https://")) else name
-
-
-def without_signature(name: str) -> str:
-    """Returns a file's name. From that of http, leaves out the parameters of the query that a signature consists of, because a URL that was signed again names
-    the same object. Other parameters stay, since a server may find its objects by them."""
-    path = without_query(name)
-    if path == name:
-        return name
-    given = name[len(path) + 1 :].split("&")
-    keys = [parameter.partition("=")[0].lower() for parameter in given]
-    signing = {key for sign, others in _SIGNATURES.items() if sign in keys for key in (sign, *others)}
-    kept = [parameter for parameter, key in zip(given, keys, strict=True) if key not in signing and not key.startswith(_SIGNING)]
-    return f"{path}?{'&'.join(kept)}" if kept else path
 
 
 def digest_of_pairs(paths: Sequence[Any], targets: Sequence[Any]) -> str:

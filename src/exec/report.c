@@ -57,7 +57,7 @@ enum stk_status stk_pipeline_reader_meta(struct stk_pipeline *p, const char *nam
 		.contiguous = o->contiguous,
 		.keeps = o->tail == STK_TAIL_KEEP,
 		.classes = n->def->reader->classes ? n->def->reader->classes(n->shared) : 0,
-		.fingerprint = n->def->reader->fingerprint(n->shared)};
+		.fingerprint = n->def->reader->fingerprint(n->shared, STK_DIGEST_NOW)};
 	return STK_OK;
 }
 

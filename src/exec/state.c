@@ -29,23 +29,21 @@ struct saved {
 	const json_t *other_readers; /* readers other than the leading one, in the order of the graph; NULL: no others */
 };
 
-static uint64_t fingerprint(const struct stk_program *g, int32_t node)
+static uint64_t fingerprint(const struct stk_program *g, int32_t node, enum stk_digest_form form)
 {
-	return node < 0 ? 0 : g->nodes[node].def->reader->fingerprint(g->nodes[node].shared);
+	return node < 0 ? 0 : g->nodes[node].def->reader->fingerprint(g->nodes[node].shared, form);
 }
 
 /* Returns whether a reader's data has the fingerprint that a state has saved, in the present or an older form. */
 static bool same_data(const struct stk_program *g, int32_t node, const char *saved)
 {
-	char fingerprint_now[32];
-	snprintf(fingerprint_now, sizeof fingerprint_now, "%016llx", (unsigned long long)fingerprint(g, node));
-	if (strcmp(saved, fingerprint_now) == 0)
-		return true;
-	if (node < 0 || !g->nodes[node].def->reader->old_fingerprint)
-		return false;
-	snprintf(fingerprint_now, sizeof fingerprint_now, "%016llx",
-		(unsigned long long)g->nodes[node].def->reader->old_fingerprint(g->nodes[node].shared));
-	return strcmp(saved, fingerprint_now) == 0;
+	for (int form = 0; form < STK_DIGEST_FORMS; form++) {
+		char found[32];
+		snprintf(found, sizeof found, "%016llx", (unsigned long long)fingerprint(g, node, (enum stk_digest_form)form));
+		if (strcmp(saved, found) == 0)
+			return true;
+	}
+	return false;
 }
 
 static bool by_calls(const struct stk_graph_node *source)
@@ -135,7 +133,7 @@ static void add_other_readers(const struct stk_pipeline *p, struct stk_text *t)
 		add_seed(t, "order_seed", o->seed);
 		add_shuffle(t, o);
 		stk__text_add(t, "\"size\": %lld, \"fingerprint\": \"%016llx\"}", (long long)o->size,
-			(unsigned long long)fingerprint(g, g->readers[reader].node));
+			(unsigned long long)fingerprint(g, g->readers[reader].node, STK_DIGEST_NOW));
 	}
 	stk__text_add(t, "]");
 }
@@ -159,7 +157,7 @@ enum stk_status stk_pipeline_save(struct stk_pipeline *p, char **out, struct stk
 		stk__text_add(&t, "\"size\": null, \"streamed\": true, ");
 	else
 		stk__text_add(&t, "\"size\": %lld, ", (long long)p->order.size);
-	stk__text_add(&t, "\"fingerprint\": \"%016llx\"", (unsigned long long)fingerprint(p->program, p->program->reader));
+	stk__text_add(&t, "\"fingerprint\": \"%016llx\"", (unsigned long long)fingerprint(p->program, p->program->reader, STK_DIGEST_NOW));
 	stk__changes_save(p, &t);
 	if (p->program->n_readers > 1)
 		add_other_readers(p, &t);

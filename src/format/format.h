@@ -4,6 +4,7 @@
 #ifndef STK_FORMAT_FORMAT_H
 #define STK_FORMAT_FORMAT_H
 
+#include "base/url.h"
 #include "stoker/status.h"
 #include "storage/storage.h"
 
@@ -53,14 +54,11 @@ int64_t stk__file_list_classes(const struct stk_file_list *list);
 const char *stk__file_list_class_name(const struct stk_file_list *list, int64_t label);
 /* Returns the number of files and folders of the tree that are not samples. *text describes them, as in "12 files that are no images: .txt (12)". */
 int64_t stk__file_list_skipped(const struct stk_file_list *list, const char **text);
-/* Returns a 64-bit fingerprint of names and labels, in order, by which a resumed run checks that it reads the same data. It does not depend on the root, nor
- * on the folder that starts all names if these are absolute, so that it stays the same when the data are moved. */
-uint64_t stk__file_list_fingerprint(const struct stk_file_list *list);
-/* Returns the fingerprint that states of earlier versions contain. Unlike stk__file_list_fingerprint's, it depends on the whole names of files that are
- * absolute, so it changes when these files are moved. */
-uint64_t stk__file_list_old_fingerprint(const struct stk_file_list *list);
+/* Returns a 64-bit fingerprint of names and labels, in order, by which a resumed run checks that it reads the same data. In its present form, it depends neither
+ * on the root, nor on the folder that starts all names if these are absolute, so that it stays the same when the data are moved. */
+uint64_t stk__file_list_fingerprint(const struct stk_file_list *list, enum stk_digest_form form);
 /* Returns a fingerprint of `count` files from index `first` on. Parts of two lists with the same fingerprint have, almost surely, the same files and labels. */
-uint64_t stk__file_list_digest(const struct stk_file_list *list, int64_t first, int64_t count);
+uint64_t stk__file_list_digest(const struct stk_file_list *list, int64_t first, int64_t count, enum stk_digest_form form);
 
 /* Returns whether a name matches a glob pattern: * ? [a-z] [!a-z] [^a-z] and \ before a character. Compares bytes; without case_sensitive, capitals of ASCII
  * are equal to small letters. A star also matches slashes. */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The list itself: names in one block, one offset for each file, and its fingerprint. */
+ * The list itself: names in one block, one offset for each file, and its fingerprints. */
 #include "format/list.h"
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/philox_hd.h"
+#include "base/url.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -121,6 +122,17 @@ uint64_t stk__hash_bytes(uint64_t h, const void *data, size_t n)
 	return stk__mix64_hd(h ^ v);
 }
 
+uint64_t stk__hash_archive_name(uint64_t h, const char *path, enum stk_digest_form form)
+{
+	char copy[STK_MAX_SIGNED];
+	const struct stk_file_name name =
+		form == STK_DIGEST_NOW ? stk__without_signature(path, copy) : (struct stk_file_name){path, strlen(path)};
+	size_t begin = name.n;
+	while (begin && name.text[begin - 1] != '/')
+		begin--;
+	return stk__hash_bytes(h, name.text + begin, name.n - begin);
+}
+
 static int64_t folder_of(const struct stk_file_list *l, int64_t i)
 {
 	int64_t low = 0, high = l->folder_count; /* finds the last folder with first <= i; others with the same `first` are empty */
@@ -144,27 +156,50 @@ struct stk_list_object stk__file_list_object(const struct stk_file_list *l, int6
 	return l->sized ? stk__list_object(l, i) : (struct stk_list_object){0};
 }
 
+static bool has_queries(const struct stk_file_list *l)
+{
+	for (int64_t i = 0; i < l->size; i++)
+		if (stk__has_query(l->names + l->files[i]))
+			return true;
+	return false;
+}
+
+/* Returns the name of file i as it enters digests, with the folder that all names share. `copy` may hold the result's text. */
+static struct stk_file_name digested_name(const struct stk_file_list *l, int64_t i, enum stk_digest_form form, char copy[STK_MAX_SIGNED])
+{
+	const char *name = l->names + l->files[i];
+	return form == STK_DIGEST_NOW ? stk__without_signature(name, copy) : (struct stk_file_name){name, strlen(name)};
+}
+
+static uint64_t hash_name(uint64_t h, const struct stk_file_list *l, int64_t i, enum stk_digest_form form)
+{
+	char copy[STK_MAX_SIGNED];
+	const struct stk_file_name name = digested_name(l, i, form, copy);
+	return stk__hash_bytes(h, name.text + l->root_length[form], name.n - l->root_length[form]);
+}
+
 /* Returns the length of the folder, with its slash, that starts the names of all files; 0 if a name is relative, since such names do not change when the
  * data are moved. */
-static size_t folder_of_all(const struct stk_file_list *l)
+static size_t folder_of_all(const struct stk_file_list *l, enum stk_digest_form form)
 {
-	const char *first = l->names + l->files[0];
-	size_t same = strlen(first);
+	char copies[2][STK_MAX_SIGNED];
+	const struct stk_file_name first = digested_name(l, 0, form, copies[0]);
+	size_t same = first.n;
 	for (int64_t i = 0; i < l->size && same; i++) {
-		const char *name = l->names + l->files[i];
-		if (name[0] != '/' && !stk__is_uri(name))
+		const struct stk_file_name name = digested_name(l, i, form, copies[1]);
+		if (name.text[0] != '/' && !stk__is_uri(l->names + l->files[i]))
 			return 0;
 		size_t k = 0;
-		while (k < same && name[k] == first[k])
+		while (k < same && k < name.n && name.text[k] == first.text[k])
 			k++;
 		same = k;
 	}
-	while (same && first[same - 1] != '/')
+	while (same && first.text[same - 1] != '/')
 		same--;
 	return same;
 }
 
-static uint64_t fingerprint_of(const struct stk_file_list *l, size_t moved)
+static uint64_t fingerprint_of(const struct stk_file_list *l, enum stk_digest_form form)
 {
 	uint64_t h = stk__hash_bytes(0, &l->size, sizeof l->size);
 	for (int64_t f = 0; f < l->folder_count; f++) {
@@ -172,18 +207,18 @@ static uint64_t fingerprint_of(const struct stk_file_list *l, size_t moved)
 		h = stk__hash_bytes(h, name, strlen(name));
 		h = stk__hash_bytes(h, &l->folders[f].first, sizeof l->folders[f].first);
 	}
-	for (int64_t i = 0; i < l->size; i++) {
-		const char *name = l->names + l->files[i] + moved;
-		h = stk__hash_bytes(h, name, strlen(name));
-	}
+	for (int64_t i = 0; i < l->size; i++)
+		h = hash_name(h, l, i, form);
 	return l->labels ? stk__hash_bytes(h, l->labels, (size_t)l->size * sizeof *l->labels) : h;
 }
 
-void stk__list_make_fingerprints(struct stk_file_list *l)
+void stk__list_make_fingerprint(struct stk_file_list *l)
 {
-	l->root_length = l->folder_count ? 0 : folder_of_all(l);
-	l->fingerprint = fingerprint_of(l, l->root_length);
-	l->old_fingerprint = l->root_length ? fingerprint_of(l, 0) : l->fingerprint;
+	if (!l->folder_count) {
+		l->root_length[STK_DIGEST_SIGNED] = folder_of_all(l, STK_DIGEST_SIGNED);
+		l->root_length[STK_DIGEST_NOW] = has_queries(l) ? folder_of_all(l, STK_DIGEST_NOW) : l->root_length[STK_DIGEST_SIGNED];
+	}
+	l->fingerprint = fingerprint_of(l, STK_DIGEST_NOW);
 }
 
 void stk__file_list_destroy(struct stk_file_list *l)
@@ -221,29 +256,23 @@ const char *stk__file_list_class_name(const struct stk_file_list *l, int64_t lab
 	return label >= 0 && label < l->folder_count ? l->names + l->folders[label].name : NULL;
 }
 
-uint64_t stk__file_list_fingerprint(const struct stk_file_list *l)
+uint64_t stk__file_list_fingerprint(const struct stk_file_list *l, enum stk_digest_form form)
 {
-	return l->fingerprint;
+	return form == STK_DIGEST_NOW ? l->fingerprint : fingerprint_of(l, form);
 }
 
-uint64_t stk__file_list_old_fingerprint(const struct stk_file_list *l)
-{
-	return l->old_fingerprint;
-}
-
-uint64_t stk__file_list_digest(const struct stk_file_list *l, int64_t first, int64_t count)
+uint64_t stk__file_list_digest(const struct stk_file_list *l, int64_t first, int64_t count, enum stk_digest_form form)
 {
 	uint64_t h = stk__hash_bytes(0, &count, sizeof count);
 	int64_t folder = -1;
 	for (int64_t i = first; i < first + count; i++) {
-		const char *name = l->names + l->files[i] + l->root_length;
 		if (l->folder_count && (folder < 0 || (folder + 1 < l->folder_count && l->folders[folder + 1].first <= i))) {
 			folder = folder_of(l, i);
 			const char *class_name = l->names + l->folders[folder].name;
 			h = stk__hash_bytes(h, class_name, strlen(class_name));
 			h = stk__hash_bytes(h, &folder, sizeof folder); /* the folder's number is the label */
 		}
-		h = stk__hash_bytes(h, name, strlen(name));
+		h = hash_name(h, l, i, form);
 		if (l->labels)
 			h = stk__hash_bytes(h, &l->labels[i], sizeof l->labels[i]);
 	}

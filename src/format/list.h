@@ -22,10 +22,11 @@ struct stk_file_list {
 	int32_t *labels;                 /* [file]: label; NULL: the label is the folder's number */
 	struct stk_list_folder *folders; /* class folders; none if the caller gives the labels */
 	int64_t folder_count, folder_capacity;
-	size_t root_length; /* if all names are absolute paths or URIs: length of the folder with which all begin, and which digests leave out; otherwise 0 */
-	uint64_t fingerprint, old_fingerprint;
-	bool sized;      /* true if sizes and ETags of files follow their names */
-	int64_t skipped; /* number of files and folders of the tree that were found but not used */
+	/* for each form of digests: length of the folder with which all names begin, and which digests leave out; 0 if a name is relative */
+	size_t root_length[STK_DIGEST_FORMS];
+	uint64_t fingerprint; /* in its present form */
+	bool sized;           /* true if sizes and ETags of files follow their names */
+	int64_t skipped;      /* number of files and folders of the tree that were found but not used */
 	char skipped_text[400];
 };
 
@@ -44,8 +45,8 @@ STK_MUST_USE enum stk_status stk__list_add_labelled(
 	struct stk_file_list *l, const char *name, size_t n, int32_t label, struct stk_error *err);
 STK_MUST_USE enum stk_status stk__list_add_folder(struct stk_file_list *l, const char *name, struct stk_error *err);
 
-/* Computes the list's fingerprints. Call it after the last file was added. */
-void stk__list_make_fingerprints(struct stk_file_list *l);
+/* Computes the list's fingerprint. Call it after the last file was added. */
+void stk__list_make_fingerprint(struct stk_file_list *l);
 
 /* Fills a list, whose root is set, from a local tree. */
 STK_MUST_USE enum stk_status stk__list_read_tree(struct stk_file_list *l, const struct stk_file_list_options *o, struct stk_error *err);
@@ -83,5 +84,7 @@ STK_MUST_USE enum stk_status stk__access_read(
 STK_MUST_USE enum stk_status stk__write_whole(const char *path, const void *data, size_t n, const char *what, struct stk_error *err);
 /* Returns a 64-bit hash of the hash h and n further bytes. Mixes 8 bytes at a time (SplitMix64's finaliser). */
 uint64_t stk__hash_bytes(uint64_t h, const void *data, size_t n);
+/* Returns a hash of the hash h and the name of an archive, without its folder. */
+uint64_t stk__hash_archive_name(uint64_t h, const char *path, enum stk_digest_form form);
 
 #endif

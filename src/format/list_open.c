@@ -112,7 +112,7 @@ enum stk_status stk__file_list_create(const struct stk_file_list_options *o, str
 		return status;
 	}
 	shrink(l);
-	stk__list_make_fingerprints(l);
+	stk__list_make_fingerprint(l);
 	*out = l;
 	return STK_OK;
 }

@@ -96,15 +96,14 @@ void stk__samples_drop_last(struct stk_samples *t)
 	t->names_size = t->places[t->size].name;
 }
 
-uint64_t stk__samples_digest(const struct stk_samples *t, int64_t first, int64_t count)
+uint64_t stk__samples_digest(const struct stk_samples *t, int64_t first, int64_t count, enum stk_digest_form form)
 {
 	uint64_t h = stk__hash_bytes(0, &count, sizeof count);
 	uint32_t archive = UINT32_MAX;
 	for (int64_t i = first; i < first + count; i++) {
 		if (t->places[i].archive != archive) {
 			archive = t->places[i].archive;
-			const char *path = t->archives[archive], *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-			h = stk__hash_bytes(h, name, strlen(name));
+			h = stk__hash_archive_name(h, t->archives[archive], form);
 		}
 		h = stk__hash_bytes(h, &t->parts[i * t->parts_each], (size_t)t->parts_each * sizeof *t->parts);
 	}

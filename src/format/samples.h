@@ -3,6 +3,7 @@
 #ifndef STK_FORMAT_SAMPLES_H
 #define STK_FORMAT_SAMPLES_H
 
+#include "base/url.h"
 #include "stoker/status.h"
 
 #include <stdbool.h>
@@ -44,7 +45,7 @@ STK_MUST_USE enum stk_status stk__samples_add(
 void stk__samples_drop_last(struct stk_samples *t);
 
 /* Returns a hash of `count` samples from index `first` on: of their archives' file names, without folders, and of the offsets and lengths of their parts. */
-uint64_t stk__samples_digest(const struct stk_samples *t, int64_t first, int64_t count);
+uint64_t stk__samples_digest(const struct stk_samples *t, int64_t first, int64_t count, enum stk_digest_form form);
 
 /* Writes "ARCHIVE:OFFSET:NAME", which is DALI's name of a sample. The offset is the smallest of the parts that are not empty, and is left out if all are
  * empty. Returns the length without the NUL; if that is at least `capacity`, the name was cut. */

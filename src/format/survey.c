@@ -105,13 +105,11 @@ int32_t stk__survey_tars(const struct stk_survey *s)
 	return s->o.path_count;
 }
 
-uint64_t stk__survey_digest(const struct stk_survey *s)
+uint64_t stk__survey_digest(const struct stk_survey *s, enum stk_digest_form form)
 {
 	uint64_t h = 0;
-	for (int32_t i = 0; i < s->o.path_count; i++) {
-		const char *slash = strrchr(s->table.archives[i], '/'), *name = slash ? slash + 1 : s->table.archives[i];
-		h = stk__hash_bytes(h, name, strlen(name));
-	}
+	for (int32_t i = 0; i < s->o.path_count; i++)
+		h = stk__hash_archive_name(h, s->table.archives[i], form);
 	return h;
 }
 

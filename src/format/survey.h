@@ -16,7 +16,7 @@ void stk__survey_destroy(struct stk_survey *s); /* accepts NULL */
 
 int32_t stk__survey_tars(const struct stk_survey *s);
 /* Returns a digest of the tars' names, which identifies a data set whose samples are not known yet. */
-uint64_t stk__survey_digest(const struct stk_survey *s);
+uint64_t stk__survey_digest(const struct stk_survey *s, enum stk_digest_form form);
 
 struct stk_survey_plan {
 	int32_t *order; /* order in which the tars are searched; the survey owns it and frees it with stk__free */

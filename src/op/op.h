@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/philox.h"
+#include "base/url.h"
 #include "codec/codec.h"
 #include "kernel/job/job.h"
 #include "kernel/pass/pass.h"
@@ -210,9 +211,8 @@ struct stk_reader_def {
 	/* Returns the search that finds samples while others are already being read, for a data set whose size is not known in advance (stk_order.as_met).
 	 * `shared` owns the search. Nullable. */
 	struct stk_survey *(*survey)(const void *shared);
-	uint64_t (*fingerprint)(const void *shared);
-	/* Returns the fingerprint as earlier versions of stoker computed it, to accept states that they saved. Nullable. */
-	uint64_t (*old_fingerprint)(const void *shared);
+	/* Returns a fingerprint of the data set. Earlier versions of stoker saved states with other forms of names. */
+	uint64_t (*fingerprint)(const void *shared, enum stk_digest_form form);
 	/* Returns a digest of the names and labels of `count` samples from `first` on, to find where two data sets begin to differ. Nullable. */
 	uint64_t (*digest)(const void *shared, int64_t first, int64_t count);
 	/* Fills the order that the arguments ask for: seed, shards, tail. The pipeline sets the batch size and the start of the run. */

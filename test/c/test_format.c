@@ -327,7 +327,7 @@ static uint64_t fingerprint_of(const char *dir)
 {
 	struct stk_file_list *l;
 	assert_int_equal(stk__file_list_create(&(struct stk_file_list_options){.file_root = dir}, &l, NULL), STK_OK);
-	uint64_t h = stk__file_list_fingerprint(l);
+	uint64_t h = stk__file_list_fingerprint(l, STK_DIGEST_NOW);
 	stk__file_list_destroy(l);
 	return h;
 }
@@ -352,14 +352,19 @@ static void test_fingerprint(void **state)
 	assert_true(h != fingerprint_of("t"));
 }
 
-static uint64_t fingerprint_of_two(const char *first, const char *second, bool old)
+static uint64_t fingerprint_of_two(const char *first, const char *second, enum stk_digest_form form)
 {
 	struct stk_file_list *l;
 	const char *files[] = {first, second};
 	assert_int_equal(stk__file_list_create(&(struct stk_file_list_options){.files = files, .file_count = 2}, &l, NULL), STK_OK);
-	uint64_t h = old ? stk__file_list_old_fingerprint(l) : stk__file_list_fingerprint(l);
+	uint64_t h = stk__file_list_fingerprint(l, form);
 	stk__file_list_destroy(l);
 	return h;
+}
+
+static uint64_t now(const char *first, const char *second)
+{
+	return fingerprint_of_two(first, second, STK_DIGEST_NOW);
 }
 
 /* The fingerprint of absolute names leaves out their common folder, so it stays the same after the files were moved. Relative names count from their
@@ -367,16 +372,39 @@ static uint64_t fingerprint_of_two(const char *first, const char *second, bool o
 static void test_fingerprint_of_moved_files(void **state)
 {
 	(void)state;
-	const uint64_t h = fingerprint_of_two("/data/x/a/1.jpg", "/data/x/b/2.jpg", false);
-	assert_true(h == fingerprint_of_two("/y/a/1.jpg", "/y/b/2.jpg", false));
-	assert_true(h == fingerprint_of_two("s3://bucket/a/1.jpg", "s3://bucket/b/2.jpg", false));
-	assert_true(h != fingerprint_of_two("/y/b/2.jpg", "/y/a/1.jpg", false));
-	assert_true(h != fingerprint_of_two("/y/a/1.jpg", "/y/b/3.jpg", false));
-	assert_true(h != fingerprint_of_two("/y/a/1.jpg", "/y/a/2.jpg", false));
-	assert_true(fingerprint_of_two("a/1.jpg", "b/2.jpg", false) == h);
-	assert_true(fingerprint_of_two("x/a/1.jpg", "x/b/2.jpg", false) != h);
-	assert_true(fingerprint_of_two("/y/a/1.jpg", "/y/b/2.jpg", true) != fingerprint_of_two("/x/a/1.jpg", "/x/b/2.jpg", true));
-	assert_true(fingerprint_of_two("a/1.jpg", "b/2.jpg", true) == fingerprint_of_two("a/1.jpg", "b/2.jpg", false));
+	const uint64_t h = now("/data/x/a/1.jpg", "/data/x/b/2.jpg");
+	assert_true(h == now("/y/a/1.jpg", "/y/b/2.jpg"));
+	assert_true(h == now("s3://bucket/a/1.jpg", "s3://bucket/b/2.jpg"));
+	assert_true(h != now("/y/b/2.jpg", "/y/a/1.jpg"));
+	assert_true(h != now("/y/a/1.jpg", "/y/b/3.jpg"));
+	assert_true(h != now("/y/a/1.jpg", "/y/a/2.jpg"));
+	assert_true(now("a/1.jpg", "b/2.jpg") == h);
+	assert_true(now("x/a/1.jpg", "x/b/2.jpg") != h);
+	const enum stk_digest_form whole = STK_DIGEST_WHOLE;
+	assert_true(fingerprint_of_two("/y/a/1.jpg", "/y/b/2.jpg", whole) != fingerprint_of_two("/x/a/1.jpg", "/x/b/2.jpg", whole));
+	assert_true(fingerprint_of_two("a/1.jpg", "b/2.jpg", whole) == h);
+}
+
+/* A URL that was signed again names the same file. In the older forms of a fingerprint, signatures count, as they still do in names of other stores. */
+static void test_fingerprint_of_signed_urls(void **state)
+{
+	(void)state;
+	static const char first[] = "https://h/x/a/1.jpg?X-Amz-Signature=o/1&v=1",
+			  second[] = "https://h/x/b/2.jpg?v=1&Signature=2&Expires=3";
+	const uint64_t h = now(first, second);
+	assert_true(h == now("/y/a/1.jpg?v=1", "/y/b/2.jpg?v=1"));
+	assert_true(h == now("http://i/a/1.jpg?v=1&X-Amz-Signature=p/q", "http://i/b/2.jpg?Expires=9&v=1&Signature=/"));
+	assert_true(h != now("http://i/a/1.jpg?v=2&X-Amz-Signature=p/q", "http://i/b/2.jpg?Expires=9&v=1&Signature=/"));
+	assert_true(now("http://i/a.jpg?Expires=1", "http://i/b.jpg") != now("http://i/a.jpg?Expires=2", "http://i/b.jpg"));
+	assert_true(now("http://i/a.jpg?Signature=b/1", "http://i/a.jpg?Signature=b/2") == now("a.jpg", "a.jpg"));
+	const uint64_t stored = now("s3://h/x/a/1.jpg?X-Amz-Signature=o/1&v=1", "s3://h/x/b/2.jpg?v=1&Signature=2&Expires=3");
+	assert_true(fingerprint_of_two(first, second, STK_DIGEST_SIGNED) == stored);
+	assert_true(stored != now("s3://h/x/a/1.jpg?X-Amz-Signature=o/2&v=1", "s3://h/x/b/2.jpg?v=1&Signature=2&Expires=3"));
+	const uint64_t whole = fingerprint_of_two(first, second, STK_DIGEST_WHOLE);
+	assert_true(whole != h && whole != stored);
+	char path[2 * STK_MAX_SIGNED] = "http://h/a.jpg?Signature=";
+	memset(path + strlen(path), 'x', STK_MAX_SIGNED); /* a name that no file can have */
+	assert_true(now(path, path) != now("http://h/a.jpg", "http://h/a.jpg"));
 }
 
 static void test_lists_stay_small(void **state)
@@ -664,6 +692,7 @@ int main(void)
 		IN_ROOT(test_files_of_the_caller),
 		IN_ROOT(test_fingerprint),
 		cmocka_unit_test(test_fingerprint_of_moved_files),
+		cmocka_unit_test(test_fingerprint_of_signed_urls),
 		IN_ROOT(test_lists_stay_small),
 		cmocka_unit_test(test_globs),
 		IN_ROOT(test_paths_are_expanded_as_by_glob),

@@ -548,6 +548,8 @@ static void test_indexes(void **state)
 	REFUSED(stk_tar_unindexed(NULL, &unindexed, &err), "o is NULL");
 	REFUSED(stk_tar_unindexed(&tars, NULL, &err), "unindexed is NULL");
 	REFUSED(stk_index_folder(NULL, &err), "out is NULL");
+	REFUSED(stk_storage_unsigned_name(NULL, NULL, &err), "name is NULL");
+	REFUSED(stk_storage_unsigned_name("a", NULL, &err), "out is NULL");
 	tars.path_count = INT32_MIN;
 	REFUSED(stk_tar_index(&tars, NULL, &err), "paths");
 	struct stk_pack_options pack = {.size = sizeof pack};

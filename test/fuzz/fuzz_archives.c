@@ -33,7 +33,7 @@ static void check_samples(const struct stk_samples *t)
 				abort();
 		}
 	}
-	stk__samples_digest(t, 0, t->size);
+	stk__samples_digest(t, 0, t->size, STK_DIGEST_NOW);
 }
 
 /* Writes the entries that a search finds to an index file and reads them back. Also reads the input itself as an index file. */

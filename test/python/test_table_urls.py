@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 from stoker import Loader
-from stoker._same_data import without_signature
+from stoker._files import without_signature
 from stoker.errors import StateError
 from stoker.loader.sources import _table_pack
 from stoker.loader.sources._table import Table, partitions_of

@@ -24,19 +24,14 @@ int64_t stk__reader_files_size(const void *shared)
 	return stk__file_list_size(shared);
 }
 
-uint64_t stk__reader_files_fingerprint(const void *shared)
+uint64_t stk__reader_files_fingerprint(const void *shared, enum stk_digest_form form)
 {
-	return stk__file_list_fingerprint(shared);
-}
-
-uint64_t stk__reader_files_old_fingerprint(const void *shared)
-{
-	return stk__file_list_old_fingerprint(shared);
+	return stk__file_list_fingerprint(shared, form);
 }
 
 uint64_t stk__reader_files_digest(const void *shared, int64_t first, int64_t count)
 {
-	return stk__file_list_digest(shared, first, count);
+	return stk__file_list_digest(shared, first, count, STK_DIGEST_NOW);
 }
 
 size_t stk__reader_files_uri(const void *shared, int64_t id, char *uri, size_t capacity)

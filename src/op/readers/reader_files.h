@@ -13,8 +13,7 @@ void stk__reader_files_close(void *shared);
 
 /* Functions for struct stk_reader_def. */
 int64_t stk__reader_files_size(const void *shared);
-uint64_t stk__reader_files_fingerprint(const void *shared);
-uint64_t stk__reader_files_old_fingerprint(const void *shared);
+uint64_t stk__reader_files_fingerprint(const void *shared, enum stk_digest_form form);
 uint64_t stk__reader_files_digest(const void *shared, int64_t first, int64_t count);
 void stk__reader_files_object(const void *shared, int64_t uri, struct stk_known_object *out);
 size_t stk__reader_files_uri(const void *shared, int64_t id, char *uri, size_t capacity);

@@ -58,14 +58,14 @@ int64_t stk__reader_samples_size(const void *shared)
 	return ((const struct stk_samples *)shared)->size;
 }
 
-uint64_t stk__reader_samples_fingerprint(const void *shared)
+uint64_t stk__reader_samples_fingerprint(const void *shared, enum stk_digest_form form)
 {
-	return stk__samples_digest(shared, 0, stk__reader_samples_size(shared));
+	return stk__samples_digest(shared, 0, stk__reader_samples_size(shared), form);
 }
 
 uint64_t stk__reader_samples_digest(const void *shared, int64_t first, int64_t count)
 {
-	return stk__samples_digest(shared, first, count);
+	return stk__samples_digest(shared, first, count, STK_DIGEST_NOW);
 }
 
 size_t stk__reader_samples_uri(const void *shared, int64_t id, char *uri, size_t capacity)

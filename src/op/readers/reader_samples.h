@@ -24,7 +24,7 @@ void stk__reader_samples_close(void *shared);
 
 /* Functions for struct stk_reader_def. */
 int64_t stk__reader_samples_size(const void *shared);
-uint64_t stk__reader_samples_fingerprint(const void *shared);
+uint64_t stk__reader_samples_fingerprint(const void *shared, enum stk_digest_form form);
 uint64_t stk__reader_samples_digest(const void *shared, int64_t first, int64_t count);
 size_t stk__reader_samples_uri(const void *shared, int64_t id, char *uri, size_t capacity);
 void stk__reader_samples_parts(const void *shared, int64_t id, struct stk_part *out);

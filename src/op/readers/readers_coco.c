@@ -233,10 +233,10 @@ static int64_t readers_coco_size(const void *shared)
 }
 
 /* Returns a digest of the names of `count` images from `first` on, and of their objects' boxes and labels. */
-static uint64_t readers_coco_digest(const void *shared, int64_t first, int64_t count)
+static uint64_t digest_of(const void *shared, int64_t first, int64_t count, enum stk_digest_form form)
 {
 	const struct coco *c = shared;
-	uint64_t h = stk__file_list_digest(c->files, first, count);
+	uint64_t h = stk__file_list_digest(c->files, first, count, form);
 	for (int64_t i = first; i < first + count; i++) {
 		const struct stk_coco_image *image = stk__coco_image(&c->coco, i);
 		for (int64_t k = 0; k < image->count; k++) {
@@ -248,9 +248,14 @@ static uint64_t readers_coco_digest(const void *shared, int64_t first, int64_t c
 	return h;
 }
 
-static uint64_t readers_coco_fingerprint(const void *shared)
+static uint64_t readers_coco_digest(const void *shared, int64_t first, int64_t count)
 {
-	return readers_coco_digest(shared, 0, readers_coco_size(shared));
+	return digest_of(shared, first, count, STK_DIGEST_NOW);
+}
+
+static uint64_t readers_coco_fingerprint(const void *shared, enum stk_digest_form form)
+{
+	return digest_of(shared, 0, readers_coco_size(shared), form);
 }
 
 static size_t readers_coco_uri(const void *shared, int64_t id, char *uri, size_t capacity)

@@ -110,7 +110,6 @@ static const struct stk_reader_def readers_file_reader = {
 	.open = readers_file_open,
 	.size = stk__reader_files_size,
 	.fingerprint = stk__reader_files_fingerprint,
-	.old_fingerprint = stk__reader_files_old_fingerprint,
 	.digest = stk__reader_files_digest,
 	.order = readers_file_order,
 	.uri = stk__reader_files_uri,

@@ -181,10 +181,10 @@ static int64_t readers_nemo_size(const void *shared)
 	return (int64_t)((const struct nemo *)shared)->manifests.count;
 }
 
-static uint64_t readers_nemo_digest(const void *shared, int64_t first, int64_t count)
+static uint64_t digest_of(const void *shared, int64_t first, int64_t count, enum stk_digest_form form)
 {
 	const struct nemo *n = shared;
-	uint64_t h = stk__file_list_digest(n->files, first, count);
+	uint64_t h = stk__file_list_digest(n->files, first, count, form);
 	for (int64_t i = first; i < first + count; i++) {
 		const struct stk_nemo_entry *e = &n->manifests.entries[i];
 		h = stk__hash_bytes(h, &e->offset, sizeof e->offset);
@@ -194,9 +194,14 @@ static uint64_t readers_nemo_digest(const void *shared, int64_t first, int64_t c
 	return h;
 }
 
-static uint64_t readers_nemo_fingerprint(const void *shared)
+static uint64_t readers_nemo_digest(const void *shared, int64_t first, int64_t count)
 {
-	return readers_nemo_digest(shared, 0, readers_nemo_size(shared));
+	return digest_of(shared, first, count, STK_DIGEST_NOW);
+}
+
+static uint64_t readers_nemo_fingerprint(const void *shared, enum stk_digest_form form)
+{
+	return digest_of(shared, 0, readers_nemo_size(shared), form);
 }
 
 static size_t readers_nemo_uri(const void *shared, int64_t id, char *uri, size_t capacity)

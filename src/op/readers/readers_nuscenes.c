@@ -325,8 +325,9 @@ static uint64_t readers_nuscenes_digest(const void *shared, int64_t first, int64
 	return stk__nuscenes_digest(((const struct nuscenes *)shared)->view, first, count);
 }
 
-static uint64_t readers_nuscenes_fingerprint(const void *shared)
+static uint64_t readers_nuscenes_fingerprint(const void *shared, enum stk_digest_form form)
 {
+	(void)form; /* no names of files are hashed */
 	return readers_nuscenes_digest(shared, 0, readers_nuscenes_size(shared));
 }
 

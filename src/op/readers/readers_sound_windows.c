@@ -124,14 +124,14 @@ static int64_t readers_sound_size(const void *shared)
 	return stk__file_list_size(((const struct sounds *)shared)->files);
 }
 
-static uint64_t readers_sound_fingerprint(const void *shared)
+static uint64_t readers_sound_fingerprint(const void *shared, enum stk_digest_form form)
 {
-	return stk__file_list_fingerprint(((const struct sounds *)shared)->files);
+	return stk__file_list_fingerprint(((const struct sounds *)shared)->files, form);
 }
 
 static uint64_t readers_sound_digest(const void *shared, int64_t first, int64_t count)
 {
-	return stk__file_list_digest(((const struct sounds *)shared)->files, first, count);
+	return stk__file_list_digest(((const struct sounds *)shared)->files, first, count, STK_DIGEST_NOW);
 }
 
 static size_t readers_sound_uri(const void *shared, int64_t id, char *uri, size_t capacity)

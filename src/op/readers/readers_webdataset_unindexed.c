@@ -34,9 +34,9 @@ static int64_t size(const void *shared)
 	return -1;
 }
 
-static uint64_t fingerprint(const void *shared)
+static uint64_t fingerprint(const void *shared, enum stk_digest_form form)
 {
-	return stk__survey_digest(shared);
+	return stk__survey_digest(shared, form);
 }
 
 static void order(const void *args, const void *shared, struct stk_order *out)

@@ -289,24 +289,29 @@ int64_t stk__video_set_size(const void *shared)
 	return ((const struct stk_video_set *)shared)->count;
 }
 
-uint64_t stk__video_set_digest(const void *shared, int64_t first, int64_t count)
+static uint64_t digest_of(const void *shared, int64_t first, int64_t count, enum stk_digest_form form)
 {
 	const struct stk_video_set *s = shared;
 	uint64_t h = 0;
 	for (int64_t i = first; i < first + count; i++) {
 		const struct stk_video_clip *v = &s->clips[i];
-		const uint64_t file = stk__file_list_digest(s->files, v->file, 1);
+		const uint64_t file = stk__file_list_digest(s->files, v->file, 1, form);
 		h = stk__hash_bytes(h, &file, sizeof file);
 		h = stk__hash_bytes(h, &v->first, sizeof *v - offsetof(struct stk_video_clip, first));
 	}
 	return h;
 }
 
-uint64_t stk__video_set_fingerprint(const void *shared)
+uint64_t stk__video_set_digest(const void *shared, int64_t first, int64_t count)
+{
+	return digest_of(shared, first, count, STK_DIGEST_NOW);
+}
+
+uint64_t stk__video_set_fingerprint(const void *shared, enum stk_digest_form form)
 {
 	const struct stk_video_set *s = shared;
 	const int64_t cut[] = {s->cut.length, s->cut.stride, s->cut.pad, s->cut.uniform};
-	return stk__hash_bytes(stk__video_set_digest(shared, 0, s->count), cut, sizeof cut);
+	return stk__hash_bytes(digest_of(shared, 0, s->count, form), cut, sizeof cut);
 }
 
 size_t stk__video_set_uri(const void *shared, int64_t id, char *uri, size_t capacity)

@@ -52,7 +52,7 @@ void stk__video_set_frames(const struct stk_video_set *s, int64_t clip, int32_t 
 
 /* For struct stk_reader_def; `shared` is the set. A clip's parts are the byte ranges of its segments. */
 int64_t stk__video_set_size(const void *shared);
-uint64_t stk__video_set_fingerprint(const void *shared);
+uint64_t stk__video_set_fingerprint(const void *shared, enum stk_digest_form form);
 uint64_t stk__video_set_digest(const void *shared, int64_t first, int64_t count);
 size_t stk__video_set_uri(const void *shared, int64_t id, char *uri, size_t capacity);
 int64_t stk__video_set_skipped(const void *shared, const char **text);

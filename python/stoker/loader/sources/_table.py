@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from stoker import _numbers
 from stoker._arrays import bytes_of
-from stoker._same_data import without_query, without_signature
+from stoker._files import without_query, without_signature
 from stoker._storage import Storage, common
 from stoker._where import notice
 from stoker.errors import CorruptError, InvalidArgumentError, LimitError, StateError
@@ -309,7 +309,7 @@ class Table:
     def _check_folders(self) -> None:
         """Raises InvalidArgumentError if a column in a file has other values than the name of the file's folder says. Only the statistics in the footers are
         compared. A value that all folders share is not compared, because it may come from an unrelated folder above the table."""
-        parts = [partition_of(without_query(f.name)) for f in self.files]
+        parts = [partition_of(f.name) for f in self.files]
         for column in self.columns:
             texts = [p.get(column.name) for p in parts]
             if column.name in self.partitions or None in texts or len(set(texts)) == 1:
@@ -750,7 +750,7 @@ def partitions_of(files: Sequence[TableFile]) -> dict[str, dict[str, Any]]:
     """Returns the columns that folder names define: a dict from columns to dicts from files to values. The values of a column are whole numbers if all texts
     can be read as such (zeros in front are allowed, as in pyarrow), else strings. Hive's null becomes None. Leaves out columns that some files' names lack, or
     that one of the files has itself."""
-    parts = [partition_of(without_query(f.name)) for f in files]
+    parts = [partition_of(f.name) for f in files]
     found: dict[str, dict[str, Any]] = {}
     for key in parts[0]:
         if not all(key in s for s in parts) or any(f.schema.get_field_index(key) >= 0 for f in files):

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 from urllib.parse import unquote
 
-from stoker._files import open_binary, read_text
+from stoker._files import open_binary, read_text, without_query
 from stoker.errors import InvalidArgumentError, ReadError, StokerError, UnsupportedError
 
 PARTITION = re.compile("([^=/]+)=([^/]*)")  # a folder named COLUMN=VALUE, as Hive and Spark write it
@@ -33,8 +33,7 @@ def names_tables(source: Any) -> bool:
     """Returns whether `source` is a path, URL or pattern that ends in .parquet or .pq, in capitals or not."""
     if not isinstance(source, (str, bytes, os.PathLike)):
         return False
-    name = os.fsdecode(source)
-    return (name.partition("?")[0] if name.startswith(("http://", "https://")) else name).lower().endswith((".parquet", ".pq"))
+    return without_query(os.fsdecode(source)).lower().endswith((".parquet", ".pq"))
 
 
 def tables_of(source: Any) -> list[str] | None:
@@ -259,6 +258,5 @@ def _refuse_logs(folder: str, inside: Collection[str]) -> None:
 
 def partition_of(name: str) -> dict[str, str]:
     """Returns a dict from columns to values that the file's folders define, as in `year=2024/city=Bern/part-0.parquet`."""
-    path = name.partition("?")[0] if name.startswith(("http://", "https://")) else name
-    found = [PARTITION.fullmatch(folder) for folder in path.split("/")[:-1]]
+    found = [PARTITION.fullmatch(folder) for folder in without_query(name).split("/")[:-1]]
     return {unquote(m[1]): unquote(m[2]) for m in found if m is not None}

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from stoker import _files
-from stoker._same_data import without_signature
+from stoker._files import without_signature
 from stoker._storage import Storage
 from stoker.errors import CorruptError, InvalidArgumentError, ReadError
 from stoker.loader.sources._table import partitions_of, with_partitions
