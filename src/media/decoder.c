@@ -17,36 +17,49 @@
 #include <stdio.h>
 #include <string.h>
 
+/* What the context keeps of earlier packets, even if it is flushed. open_context resets it. */
+struct past {
+	bool used;  /* the context has decoded a packet */
+	bool dirty; /* damage, of which the decoder of H.264 keeps parts, or different or unknown headers: the context is not used again */
+	uint64_t headers; /* hash of the headers of its packets (stk__packet_headers), which are all the same; 0 if they have none */
+	enum stk_mjpeg_kind mjpeg; /* kind of the last packet of Motion JPEG */
+};
+
+/* The packets that were sent in order since decoding began at one. begin_at resets it. The next call may continue it. */
+struct run {
+	const struct stk_video_index *index; /* NULL: the next call cannot continue */
+	int32_t first, next;                 /* packet at which decoding began, and packet to send next */
+	int64_t latest;                      /* the largest frame number that libavcodec has returned */
+	bool whole;    /* all pictures from packet `first` on are whole, so that errors in last_packet.begun are damage */
+	bool left_out; /* packets of HEVC that no wanted frame needs were not sent */
+};
+
+/* What libavcodec has begun for the last packet. send_packet resets it. */
+struct last_packet {
+	/* H.264: the last frames, or NULL. Several belong to one packet if references are missing, and a picture with film grain has a second frame. They belong
+	 * to libavcodec's decoder, which keeps them as long as the context. Only read before the next packet is sent. */
+	const AVFrame *begun[4];
+	uint32_t begun_count;
+	int pictures; /* HEVC: number of pictures; also one for each missing reference */
+};
+
 struct stk_video_decoder {
 	struct stk_ffmpeg f;
 	struct stk_video_limits limits;
 	stk_yuv_row *yuv_row;
 	AVCodecContext *context;
+	uint64_t serial;          /* hash of the context's parameters, as in stk_video_index.serial */
 	struct stk_annex_b units; /* of H.264 and HEVC: the format of packets, and the number of temporal layers of HEVC */
 	bool reads_units;         /* whether `units` is known */
-	uint64_t serial;          /* hash of the context's parameters, as in stk_video_index.serial */
+	bool has_slices;          /* the video is FFV1 whose packets may have checksums */
 	int (*get_buffer)(AVCodecContext *context, AVFrame *frame, int flags); /* libavcodec's own */
 	AVFrame *frame;
 	AVPacket *packet;
 	uint8_t *bytes; /* memory for the bytes of a packet */
 	size_t capacity;
-	/* These describe what the context keeps of earlier packets even if it is flushed. */
-	bool dirty; /* damage, of which the decoder of H.264 keeps parts, or different or unknown headers: the context is not used again */
-	bool used;  /* the context has decoded a packet */
-	uint64_t headers; /* hash of the headers of its packets (stk__packet_headers), which are all the same; 0 if they have none */
-	enum stk_mjpeg_kind mjpeg; /* kind of the last packet of Motion JPEG */
-	bool has_slices;           /* the video is FFV1 whose packets may have checksums */
-	/* The last frames that libavcodec's decoder of H.264 has begun for the last packet, or NULL. Several belong to one packet if references are missing, and a
-	 * picture with film grain has a second frame. They belong to that decoder, which keeps them as long as the context. Only read before the next packet is sent. */
-	const AVFrame *begun[4];
-	uint32_t begun_count;
-	int pictures; /* number of pictures that libavcodec's decoder of HEVC has begun for the last packet: also one for each missing reference */
-	bool left_out; /* packets of HEVC that no wanted frame needs were not sent since decoding began */
-	bool whole;    /* decoding began where all later pictures are whole, so that errors in `begun` are damage */
-	/* The state of the context, so that the next call can continue without beginning at a key packet. */
-	const struct stk_video_index *index; /* NULL: the next call cannot continue */
-	int32_t first, next;                 /* packet at which decoding began, and packet to send next */
-	int64_t latest;                      /* the largest frame number that libavcodec has returned */
+	struct past past;
+	struct run run;
+	struct last_packet last;
 	/* Damage that decoding from a key packet has found. It is kept so that later frames which depend on it are refused without decoding. */
 	struct {
 		const struct stk_video_index *index; /* NULL: none */
@@ -54,6 +67,28 @@ struct stk_video_decoder {
 		int code;                            /* libavcodec's error code */
 	} damage;
 	struct stk_video_counters counters;
+};
+
+/* How the segment is decoded. try_segment resets it. If wanted frames are missing after an attempt, the next one decodes the segment in another way. */
+struct attempt {
+	/* Chosen by decode_segment. */
+	bool ahead;    /* packets after those that the frames need may be sent, too, so that the next call can continue */
+	bool complete; /* packets that no wanted frame needs are sent, too */
+	/* Set during the attempt, which may begin at several packets. */
+	bool intra; /* the only wanted frame is an intra picture, which needs no other one: decoding may begin at any packet up to its own */
+	bool intra_failed; /* that was tried, and libavcodec did not return the picture: decoding begins where it does for other pictures */
+	/* libavcodec has not returned a wanted frame, so all packets of the segment are decoded, and a few after it are sent, too */
+	bool further;
+	bool anywhere;  /* decoding begins at any packet, also at one without a key frame */
+	bool continued; /* the segment, or a part of it, was decoded from where the last call stopped */
+};
+
+/* What the attempt has found since decoding began at a packet. decode_from resets it. */
+struct findings {
+	int32_t damaged; /* index of the first packet that libavcodec refused or the demuxer found incomplete, or -1 */
+	int code;        /* libavcodec's error code for that packet; 0: it refers to a picture that is missing */
+	bool doubtful;   /* the damage is a missing reference, which may be a packet that was not sent */
+	bool misled;     /* decoding could not begin at the packet that the file names */
 };
 
 /* The state of one call of stk__video_decode. */
@@ -66,18 +101,8 @@ struct decoding {
 	const int32_t *frames; /* wanted frames of the segment */
 	int32_t count, number; /* number of frames in `frames`; index of the first one in wanted->frames */
 	bool *written;
-	int32_t damaged; /* index of the first packet that libavcodec refused or the demuxer found incomplete, or -1 */
-	int code;        /* libavcodec's error code for that packet */
-	bool anywhere;   /* decoding begins at any packet, also at one without a key frame */
-	bool misled;     /* decoding could not begin at the packet that the file names */
-	bool intra; /* the only wanted frame is an intra picture, which needs no other one: decoding may begin at any packet up to its own */
-	bool intra_failed; /* that was tried, and libavcodec did not return the picture: decoding begins where it does for other pictures */
-	/* libavcodec has not returned a wanted frame, so all packets of the segment are decoded, and a few after it are sent, too */
-	bool further;
-	bool complete;  /* packets that no wanted frame needs are sent, too */
-	bool doubtful;  /* the damage is a missing reference, which may be a packet that was not sent */
-	bool ahead;     /* packets after those that the frames need may be sent, too, so that the next call can continue */
-	bool continued; /* the segment, or a part of it, was decoded from where the last call stopped */
+	struct attempt attempt;
+	struct findings found;
 	struct stk_error *err;
 };
 
@@ -127,7 +152,7 @@ void stk__video_decoder_destroy(struct stk_video_decoder *d)
 
 void stk__video_decoder_forget(struct stk_video_decoder *d)
 {
-	d->index = d->damage.index = NULL;
+	d->run.index = d->damage.index = NULL;
 }
 
 struct stk_video_counters stk__video_decoder_counters(const struct stk_video_decoder *d)
@@ -161,13 +186,13 @@ static bool keeps_colours(const AVCodecParameters *p)
 static int note_colours(AVCodecContext *context, AVFrame *frame, int flags)
 {
 	struct stk_video_decoder *d = context->opaque;
-	d->pictures += (flags & AV_GET_BUFFER_FLAG_REF) != 0; /* HEVC: not the picture with film grain, which is another frame */
+	d->last.pictures += (flags & AV_GET_BUFFER_FLAG_REF) != 0; /* HEVC: not the picture with film grain, which is another frame */
 	const bool range = context->color_range != AVCOL_RANGE_UNSPECIFIED, matrix = (int)context->color_primaries != UNSTATED;
 	frame->opaque = (void *)(intptr_t)((range ? HAS_RANGE : 0) | (context->color_range == AVCOL_RANGE_JPEG ? IS_FULL : 0) |
 					   (matrix ? HAS_MATRIX | (int)context->colorspace << MATRIX_SHIFT : 0));
 	/* Up to this version, the frame is known to be the decoder's own, which exists as long as the decoder. */
 	if (LIBAVCODEC_VERSION_MAJOR <= 62 && context->codec_id == AV_CODEC_ID_H264)
-		d->begun[d->begun_count++ % (sizeof d->begun / sizeof *d->begun)] = frame;
+		d->last.begun[d->last.begun_count++ % (sizeof d->last.begun / sizeof *d->last.begun)] = frame;
 	return d->get_buffer(context, frame, flags);
 }
 
@@ -249,9 +274,7 @@ static enum stk_status open_context(struct stk_video_decoder *d, const struct st
 	}
 	const int code = d->f.avcodec_open2(d->context, codec, NULL);
 	d->serial = x->serial;
-	d->dirty = d->used = false;
-	d->headers = 0;
-	d->mjpeg = STK_MJPEG_NONE;
+	d->past = (struct past){.mjpeg = STK_MJPEG_NONE};
 	d->has_slices =
 		p->codec_id == AV_CODEC_ID_FFV1 && p->extradata_size > 0 && stk__ffv1_has_slices(p->extradata, (size_t)p->extradata_size);
 	return code < 0 ? stk__ffmpeg_fail(&d->f, code, "the decoder does not start", err) : STK_OK;
@@ -269,17 +292,14 @@ static enum stk_status renew_context(struct stk_video_decoder *d, const struct s
 /* Prepares the context for decoding from a key packet on. */
 static enum stk_status begin_at(struct stk_video_decoder *d, const struct stk_video_index *x, int32_t packet, struct stk_error *err)
 {
-	d->index = NULL;
-	if (!d->context || d->serial != x->serial || d->dirty) {
+	d->run.index = NULL;
+	if (!d->context || d->serial != x->serial || d->past.dirty) {
 		const enum stk_status s = renew_context(d, x, err);
 		if (s)
 			return s;
 	} else
 		d->f.avcodec_flush_buffers(d->context);
-	d->index = x;
-	d->first = d->next = packet;
-	d->latest = -1;
-	d->whole = d->left_out = false;
+	d->run = (struct run){.index = x, .first = packet, .next = packet, .latest = -1};
 	d->counters.segments++;
 	return STK_OK;
 }
@@ -357,20 +377,30 @@ static enum stk_status deliver(struct decoding *n, int32_t k, const AVFrame *fra
 	return STK_OK;
 }
 
+/* Notes that a packet is damaged, unless another one was noted before. */
+static void set_damaged(struct decoding *n, int32_t packet, int code)
+{
+	if (n->found.damaged >= 0)
+		return;
+	n->found.damaged = packet;
+	n->found.code = code;
+}
+
 /* Notes damage if libavcodec's decoder of HEVC has made up a picture to which the last packet's picture refers: that is not an error to it. Random access pictures
  * need no other pictures, but may list those that were lost. */
 static void note_missing_reference(struct decoding *n)
 {
 	struct stk_video_decoder *d = n->d;
-	const int32_t packet = d->next - 1;
-	const bool missing = n->x->parameters->codec_id == AV_CODEC_ID_HEVC && d->pictures > 1;
-	d->pictures = 0;
-	if (!missing || n->damaged >= 0 || d->limits.lenient || packet == d->first || n->x->packets.v[packet].flags & STK_PACKET_KEY ||
-		!d->reads_units || stk__annex_b_begins(&d->units, d->bytes, (size_t)n->x->packets.v[packet].size))
+	const int32_t packet = d->run.next - 1;
+	const bool missing = n->x->parameters->codec_id == AV_CODEC_ID_HEVC && d->last.pictures > 1;
+	d->last.pictures = 0;
+	if (!missing || n->found.damaged >= 0 || d->limits.lenient || packet == d->run.first ||
+		n->x->packets.v[packet].flags & STK_PACKET_KEY || !d->reads_units ||
+		stk__annex_b_begins(&d->units, d->bytes, (size_t)n->x->packets.v[packet].size))
 		return;
-	n->damaged = packet;
-	n->code = 0;
-	n->doubtful = d->left_out;
+	n->found.damaged = packet;
+	n->found.code = 0;
+	n->found.doubtful = d->run.left_out;
 }
 
 /* Receives frames from libavcodec and writes the wanted ones. Unless `lenient`, ignores frames after a damaged packet: they may refer to its picture. */
@@ -387,18 +417,18 @@ static enum stk_status take_frames(struct decoding *n)
 		if (code < 0) {
 			if (code == AVERROR(ENOMEM))
 				return no_memory(n->err);
-			n->code = code;
-			n->damaged = n->damaged < 0 ? d->next - 1 : n->damaged;
+			n->found.code = code;
+			n->found.damaged = n->found.damaged < 0 ? d->run.next - 1 : n->found.damaged;
 			return STK_OK;
 		}
-		d->latest = d->frame->pts > d->latest ? d->frame->pts : d->latest;
+		d->run.latest = d->frame->pts > d->run.latest ? d->frame->pts : d->run.latest;
 		const int32_t k = stk__index_of_number(n->frames, n->count, d->frame->pts);
-		if (d->frame->decode_error_flags & ~FF_DECODE_ERROR_MISSING_REFERENCE && n->damaged < 0) {
+		if (d->frame->decode_error_flags & ~FF_DECODE_ERROR_MISSING_REFERENCE) {
 			const int64_t frame = d->frame->pts;
-			n->damaged = frame >= 0 && frame < n->x->table.frames ? n->x->packet_of[frame] : d->next - 1;
-			n->code = AVERROR_INVALIDDATA;
+			set_damaged(n, frame >= 0 && frame < n->x->table.frames ? n->x->packet_of[frame] : d->run.next - 1,
+				AVERROR_INVALIDDATA);
 		}
-		const bool broken = d->frame->flags & AV_FRAME_FLAG_CORRUPT || d->frame->decode_error_flags || n->damaged >= 0;
+		const bool broken = d->frame->flags & AV_FRAME_FLAG_CORRUPT || d->frame->decode_error_flags || n->found.damaged >= 0;
 		enum stk_status s = STK_OK;
 		if (k >= 0 && !n->written[k] && (d->limits.lenient || !broken))
 			s = deliver(n, k, d->frame);
@@ -425,16 +455,16 @@ static int32_t first_after(const struct decoding *n, int32_t packet)
 	return n->frames[k];
 }
 
-/* Sets n->misled, n->intra and d->whole by the packet at which decoding begins. */
+/* Sets n->found.misled, n->attempt.intra and d->run.whole by the packet at which decoding begins. */
 static void note_start(struct decoding *n, int32_t packet, int64_t frame)
 {
 	struct stk_video_decoder *d = n->d;
-	if (n->anywhere || n->intra || (has_units(n->x->parameters) && !d->reads_units))
+	if (n->attempt.anywhere || n->attempt.intra || (has_units(n->x->parameters) && !d->reads_units))
 		return;
 	const enum stk_start start = stk__packet_start(n->x, &d->units, d->bytes, (size_t)n->x->packets.v[packet].size);
-	n->intra = start == STK_START_PICTURE && !n->intra_failed && n->count == 1 && n->frames[0] == frame;
-	d->whole = start == STK_START_HERE;
-	n->misled = !n->intra && (start == STK_START_NONE || start == STK_START_PICTURE);
+	n->attempt.intra = start == STK_START_PICTURE && !n->attempt.intra_failed && n->count == 1 && n->frames[0] == frame;
+	d->run.whole = start == STK_START_HERE;
+	n->found.misled = !n->attempt.intra && (start == STK_START_NONE || start == STK_START_PICTURE);
 }
 
 /* Replaces the context if it would decode the packet of Motion JPEG in d->bytes with tables of earlier packets. STK_UNSUPPORTED: the packet lacks tables that only
@@ -448,9 +478,9 @@ static enum stk_status suit_mjpeg(struct decoding *n, size_t size)
 			"its packet lacks quantisation tables: it relies on those of an earlier frame, or is damaged. If the file plays, encode it again "
 			"(ffmpeg -i FILE -c:v mjpeg -q:v 2 NEW.mov)");
 	enum stk_status s = STK_OK;
-	if (m.kind < d->mjpeg || (m.kind == STK_MJPEG_OTHER && d->mjpeg != STK_MJPEG_NONE))
+	if (m.kind < d->past.mjpeg || (m.kind == STK_MJPEG_OTHER && d->past.mjpeg != STK_MJPEG_NONE))
 		s = renew_context(d, n->x, n->err);
-	d->mjpeg = m.kind;
+	d->past.mjpeg = m.kind;
 	return s;
 }
 
@@ -466,20 +496,18 @@ static enum stk_status suit_context(struct decoding *n, int32_t packet)
 		return suit_mjpeg(n, size);
 	if (d->has_slices) { /* then all headers are in the file's header */
 		const enum stk_ffv1_state state = stk__ffv1_check(d->bytes, size);
-		d->dirty |= state != STK_FFV1_WHOLE;
-		if (state == STK_FFV1_DAMAGED && n->damaged < 0) {
-			n->damaged = packet;
-			n->code = AVERROR_INVALIDDATA;
-		}
+		d->past.dirty |= state != STK_FFV1_WHOLE;
+		if (state == STK_FFV1_DAMAGED)
+			set_damaged(n, packet, AVERROR_INVALIDDATA);
 		return STK_OK;
 	}
 	const bool known = stk__packet_headers(codec, d->reads_units ? &d->units : NULL, d->bytes, size, &headers);
-	const bool first = packet == d->first, differ = headers != d->headers;
-	if (first && d->used && differ)
+	const bool first = packet == d->run.first, differ = headers != d->past.headers;
+	if (first && d->past.used && differ)
 		s = renew_context(d, n->x, n->err);
-	d->dirty |= !known || (!first && differ && headers);
-	d->headers = first || headers ? headers : d->headers;
-	d->used = true;
+	d->past.dirty |= !known || (!first && differ && headers);
+	d->past.headers = first || headers ? headers : d->past.headers;
+	d->past.used = true;
 	return s;
 }
 
@@ -488,8 +516,7 @@ static enum stk_status send_packet(struct decoding *n, int32_t packet, int64_t f
 	struct stk_video_decoder *d = n->d;
 	const struct stk_packet *p = &n->x->packets.v[packet];
 	const size_t capacity = (size_t)p->size + AV_INPUT_BUFFER_PADDING_SIZE;
-	memset(d->begun, 0, sizeof d->begun);
-	d->pictures = 0;
+	d->last = (struct last_packet){0};
 	if (is_cut_off(n, packet))
 		return refuse_frame(
 			n, first_after(n, packet), STK_CORRUPT, "its bytes lie beyond the end of the file, which is cut short or damaged");
@@ -509,16 +536,14 @@ static enum stk_status send_packet(struct decoding *n, int32_t packet, int64_t f
 	if (s)
 		return s;
 	/* libavcodec often conceals missing bytes without an error. Then only the demuxer knows that the picture is not that of the encoder. */
-	if (p->flags & STK_PACKET_DAMAGED && n->damaged < 0) {
-		n->damaged = packet;
-		n->code = AVERROR_INVALIDDATA;
-	}
-	if (packet == d->first)
+	if (p->flags & STK_PACKET_DAMAGED)
+		set_damaged(n, packet, AVERROR_INVALIDDATA);
+	if (packet == d->run.first)
 		note_start(n, packet, frame);
-	if (n->misled || (s = suit_context(n, packet)))
+	if (n->found.misled || (s = suit_context(n, packet)))
 		return s;
 	if (leave_out(d, n->x->parameters, p, wanted)) {
-		d->left_out = true;
+		d->run.left_out = true;
 		return STK_OK;
 	}
 	d->packet->data = d->bytes;
@@ -534,10 +559,8 @@ static enum stk_status send_packet(struct decoding *n, int32_t packet, int64_t f
 	d->counters.decoded++;
 	if (code == AVERROR(ENOMEM))
 		return no_memory(n->err);
-	if (code < 0 && n->damaged < 0) {
-		n->damaged = packet;
-		n->code = code;
-	}
+	if (code < 0)
+		set_damaged(n, packet, code);
 	return STK_OK;
 }
 
@@ -563,39 +586,37 @@ static int64_t frame_of(const struct stk_video_index *x, int32_t packet)
 static void note_damage(struct decoding *n, int32_t packet)
 {
 	struct stk_video_decoder *d = n->d;
-	bool found = false;
-	for (size_t i = 0; i < sizeof d->begun / sizeof *d->begun; i++)
-		found |= d->begun[i] && d->begun[i]->decode_error_flags & ~FF_DECODE_ERROR_MISSING_REFERENCE;
-	d->dirty |= found;
-	if (found && n->damaged < 0 && d->whole) {
-		n->damaged = packet;
-		n->code = AVERROR_INVALIDDATA;
-	}
+	bool damaged = false;
+	for (size_t i = 0; i < sizeof d->last.begun / sizeof *d->last.begun; i++)
+		damaged |= d->last.begun[i] && d->last.begun[i]->decode_error_flags & ~FF_DECODE_ERROR_MISSING_REFERENCE;
+	d->past.dirty |= damaged;
+	if (damaged && d->run.whole)
+		set_damaged(n, packet, AVERROR_INVALIDDATA);
 }
 
-/* Sends the packets up to `last`, and receives the decoded frames. Skips packets that follow packet d->first, at which decoding began, but are presented
+/* Sends the packets up to `last`, and receives the decoded frames. Skips packets that follow packet d->run.first, at which decoding began, but are presented
  * before it, since their pictures refer to earlier frames. */
 static enum stk_status send_up_to(struct decoding *n, int32_t last)
 {
 	struct stk_video_decoder *d = n->d;
 	const struct stk_video_index *x = n->x;
-	while (d->next <= last && n->done < n->count && !n->misled) {
-		const int32_t packet = d->next++;
+	const bool all = n->attempt.ahead || n->attempt.further || n->attempt.complete;
+	while (d->run.next <= last && n->done < n->count && !n->found.misled) {
+		const int32_t packet = d->run.next++;
 		if (stk__cancelled(n->wanted->cancel))
 			return stk__fail(n->err, STK_CANCELLED, "cancelled");
 		enum stk_status s = stk__media_check(n->in, n->err);
 		if (s)
 			return s;
-		if (x->times[packet] < x->times[d->first]) {
+		if (x->times[packet] < x->times[d->run.first]) {
 			/* The packet is skipped, but its damage counts: the missing bytes may be those of the next packet. */
-			if (x->packets.v[packet].flags & STK_PACKET_DAMAGED && n->damaged < 0)
-				n->damaged = packet;
+			if (x->packets.v[packet].flags & STK_PACKET_DAMAGED)
+				set_damaged(n, packet, AVERROR_INVALIDDATA);
 			continue;
 		}
 		const int64_t frame = frame_of(x, packet);
-		if ((s = send_packet(n, packet, frame,
-			     stk__index_of_number(n->frames, n->count, frame) >= 0 || n->ahead || n->further || n->complete)) ||
-			(s = take_frames(n)))
+		const bool wanted = all || stk__index_of_number(n->frames, n->count, frame) >= 0;
+		if ((s = send_packet(n, packet, frame, wanted)) || (s = take_frames(n)))
 			return s;
 		note_damage(n, packet);
 	}
@@ -604,7 +625,7 @@ static enum stk_status send_up_to(struct decoding *n, int32_t last)
 
 static enum stk_status drain(struct decoding *n)
 {
-	n->d->index = NULL; /* a decoder that has been drained accepts no further packets */
+	n->d->run.index = NULL; /* a decoder that has been drained accepts no further packets */
 	n->d->f.avcodec_send_packet(n->d->context, NULL);
 	return take_frames(n);
 }
@@ -614,7 +635,8 @@ static enum stk_status drain(struct decoding *n)
 static bool can_continue(const struct decoding *n, int32_t first)
 {
 	const struct stk_video_decoder *d = n->d;
-	return d->index == n->x && (d->first == first || !d->dirty) && d->first <= first && d->next > first && d->latest < n->frames[0];
+	return d->run.index == n->x && (d->run.first == first || !d->past.dirty) && d->run.first <= first && d->run.next > first &&
+	       d->run.latest < n->frames[0];
 }
 
 /* Keeps the damage that decoding from key packet `first` has found, unless the damaged packet was only sent because its own frame is wanted. Otherwise, each
@@ -622,19 +644,20 @@ static bool can_continue(const struct decoding *n, int32_t first)
 static void keep_damage(struct decoding *n, int32_t first)
 {
 	struct stk_video_decoder *d = n->d;
-	if (n->damaged <= first || d->limits.lenient || n->ahead || n->further || n->misled || n->doubtful || n->done == n->count ||
-		stk__index_of_number(n->frames, n->count, frame_of(n->x, n->damaged)) >= 0)
+	if (n->found.damaged <= first || d->limits.lenient || n->attempt.ahead || n->attempt.further || n->found.misled ||
+		n->found.doubtful || n->done == n->count ||
+		stk__index_of_number(n->frames, n->count, frame_of(n->x, n->found.damaged)) >= 0)
 		return;
 	for (int32_t k = 0; k < n->count; k++)
-		if (!n->written[k] && n->x->packet_of[n->frames[k]] <= n->damaged)
+		if (!n->written[k] && n->x->packet_of[n->frames[k]] <= n->found.damaged)
 			return;
 	d->damage.index = n->x;
 	d->damage.first = first;
-	d->damage.packet = n->damaged;
-	d->damage.code = n->code;
+	d->damage.packet = n->found.damaged;
+	d->damage.code = n->found.code;
 }
 
-/* Returns whether all wanted frames depend on the damage that an earlier call found. Then n->damaged and n->code are those of that call. */
+/* Returns whether all wanted frames depend on the damage that an earlier call found. Then n->found.damaged and n->found.code are those of that call. */
 static bool is_known_damage(struct decoding *n, int32_t first)
 {
 	const struct stk_video_decoder *d = n->d;
@@ -643,8 +666,8 @@ static bool is_known_damage(struct decoding *n, int32_t first)
 	for (int32_t k = 0; k < n->count; k++)
 		if (n->x->packet_of[n->frames[k]] <= d->damage.packet)
 			return false;
-	n->damaged = d->damage.packet;
-	n->code = d->damage.code;
+	n->found.damaged = d->damage.packet;
+	n->found.code = d->damage.code;
 	return true;
 }
 
@@ -653,14 +676,13 @@ static enum stk_status decode_from(struct decoding *n, int32_t first, int32_t la
 {
 	struct stk_video_decoder *d = n->d;
 	const struct stk_video_index *x = n->x;
-	n->damaged = -1;
-	n->misled = n->doubtful = false;
+	n->found = (struct findings){.damaged = -1};
 	const bool on = can_continue(n, first);
 	enum stk_status s = on ? STK_OK : begin_at(d, x, first, n->err);
-	n->continued |= on;
+	n->attempt.continued |= on;
 	if (!s)
 		s = send_up_to(n, last);
-	if (!s && !n->misled && (n->ahead || (n->further && n->done < n->count))) {
+	if (!s && !n->found.misled && (n->attempt.ahead || (n->attempt.further && n->done < n->count))) {
 		const int32_t wish = stk__packets_delay(&x->packets);
 		const int32_t more = x->packets.count - 1 - last < wish ? x->packets.count - 1 : last + wish;
 		int32_t last_complete =
@@ -669,14 +691,14 @@ static enum stk_status decode_from(struct decoding *n, int32_t first, int32_t la
 			last_complete++;
 		s = send_up_to(n, last_complete);
 	}
-	if (!s && n->done < n->count && !n->misled)
+	if (!s && n->done < n->count && !n->found.misled)
 		s = drain(n);
 	if (!s && !on)
 		keep_damage(n, first);
-	d->dirty |= s || n->damaged >= 0 || (n->done < n->count && !n->misled);
+	d->past.dirty |= s || n->found.damaged >= 0 || (n->done < n->count && !n->found.misled);
 	/* After damage, the next call begins at a key packet: it would not know that its frames may depend on the damaged packet. */
-	if (s || !n->ahead || n->misled || n->intra || (n->damaged >= 0 && !d->limits.lenient))
-		d->index = NULL;
+	if (s || !n->attempt.ahead || n->found.misled || n->attempt.intra || (n->found.damaged >= 0 && !d->limits.lenient))
+		d->run.index = NULL;
 	return s;
 }
 
@@ -696,15 +718,15 @@ static enum stk_status refuse_missing(const struct decoding *n)
 	char why[512], code[128] = "", name[64];
 	while (k < n->count && n->written[k])
 		k++;
-	name_packet(n, n->damaged >= 0 ? n->damaged : n->x->packet_of[n->frames[k]], name, sizeof name);
-	if (n->damaged >= 0 && n->x->packets.v[n->damaged].flags & STK_PACKET_DAMAGED)
+	name_packet(n, n->found.damaged >= 0 ? n->found.damaged : n->x->packet_of[n->frames[k]], name, sizeof name);
+	if (n->found.damaged >= 0 && n->x->packets.v[n->found.damaged].flags & STK_PACKET_DAMAGED)
 		snprintf(why, sizeof why, "%s is damaged: bytes in it, or next to it, are missing from the file", name);
-	else if (n->damaged >= 0 && n->code == 0)
+	else if (n->found.damaged >= 0 && n->found.code == 0)
 		snprintf(why, sizeof why, "%s refers to a frame that is missing from the file", name);
-	else if (n->damaged >= 0) {
-		n->d->f.av_strerror(n->code, code, sizeof code);
+	else if (n->found.damaged >= 0) {
+		n->d->f.av_strerror(n->found.code, code, sizeof code);
 		snprintf(why, sizeof why, "%s is damaged (%s)", name, code);
-	} else if (n->misled)
+	} else if (n->found.misled)
 		snprintf(why, sizeof why,
 			"the file marks packets as key frames that are not, and has no key frame in the packets before %s", name);
 	else
@@ -719,12 +741,12 @@ static enum stk_status decode_from_key(struct decoding *n, int32_t *key, int32_t
 	enum { MOST_KEYS = 1000 };
 	const int32_t *keys = n->x->table.keys;
 	enum stk_status s = decode_from(n, *key < 0 ? 0 : keys[*key], last);
-	for (int32_t i = 0; !s && n->misled && *key > 0 && i < MOST_KEYS; i++)
+	for (int32_t i = 0; !s && n->found.misled && *key > 0 && i < MOST_KEYS; i++)
 		s = decode_from(n, keys[--*key], last);
-	if (!s && n->misled && n->d->limits.lenient) {
-		n->anywhere = true;
+	if (!s && n->found.misled && n->d->limits.lenient) {
+		n->attempt.anywhere = true;
 		s = decode_from(n, *key < 0 ? 0 : keys[*key], last);
-		n->anywhere = false;
+		n->attempt.anywhere = false;
 	}
 	return s;
 }
@@ -732,7 +754,7 @@ static enum stk_status decode_from_key(struct decoding *n, int32_t *key, int32_t
 /* Returns whether the only fault so far is that libavcodec refused the packet at which decoding began. */
 static bool refused_start(const struct decoding *n)
 {
-	return n->damaged == n->d->first && !(n->x->packets.v[n->damaged].flags & STK_PACKET_DAMAGED);
+	return n->found.damaged == n->d->run.first && !(n->x->packets.v[n->found.damaged].flags & STK_PACKET_DAMAGED);
 }
 
 /* Decodes the segment. If no packet is damaged but libavcodec refuses the first packet or does not return a wanted frame, decodes again with further
@@ -742,14 +764,15 @@ static enum stk_status try_keys(struct decoding *n, const struct stk_segment *se
 	enum { MOST_BACK = 8 };
 	int32_t key = stk__plan_key(&n->x->table, n->frames[0]);
 	enum stk_status s = decode_from_key(n, &key, segment->last);
-	if (!s && n->done < n->count && n->damaged < 0 && !n->misled && !n->ahead && stk__video_further(n->x) > 0) {
-		n->further = true;
+	if (!s && n->done < n->count && n->found.damaged < 0 && !n->found.misled && !n->attempt.ahead && stk__video_further(n->x) > 0) {
+		n->attempt.further = true;
 		s = decode_from_key(n, &key, segment->last);
-		n->further = false;
-		n->damaged = n->damaged > segment->last ? -1 : n->damaged; /* the frames do not depend on that packet */
+		n->attempt.further = false;
+		n->found.damaged = n->found.damaged > segment->last ? -1 : n->found.damaged; /* the frames do not depend on that packet */
 	}
 	for (int32_t back = 1;
-		!s && n->done < n->count && (n->damaged < 0 || refused_start(n)) && !n->misled && key > 0 && back <= MOST_BACK; back *= 2) {
+		!s && n->done < n->count && (n->found.damaged < 0 || refused_start(n)) && !n->found.misled && key > 0 && back <= MOST_BACK;
+		back *= 2) {
 		key = key > back ? key - back : 0;
 		s = decode_from_key(n, &key, segment->last);
 	}
@@ -758,13 +781,13 @@ static enum stk_status try_keys(struct decoding *n, const struct stk_segment *se
 
 /* Decodes the segment. libavcodec does not return every intra picture at which, or shortly before which, decoding begins. It returns all pictures if decoding
  * begins at an IDR picture or a recovery point, which may be far before. */
-static enum stk_status try_segment(struct decoding *n, const struct stk_segment *segment)
+static enum stk_status try_segment(struct decoding *n, const struct stk_segment *segment, struct attempt attempt)
 {
-	n->intra = n->intra_failed = false;
+	n->attempt = attempt;
 	enum stk_status s = try_keys(n, segment);
-	if (!s && n->intra && n->done < n->count) {
-		n->intra = false;
-		n->intra_failed = true;
+	if (!s && n->attempt.intra && n->done < n->count) {
+		n->attempt.intra = false;
+		n->attempt.intra_failed = true;
 		s = try_keys(n, segment);
 	}
 	return s;
@@ -776,16 +799,14 @@ static enum stk_status decode_segment(struct decoding *n, const struct stk_segme
 {
 	if (!can_continue(n, segment->first) && is_known_damage(n, segment->first))
 		return refuse_missing(n);
-	enum stk_status s = try_segment(n, segment);
-	if (!s && n->done < n->count && !n->misled && (n->ahead || n->continued)) {
-		n->ahead = false;
-		n->d->index = NULL;
-		s = try_segment(n, segment);
+	enum stk_status s = try_segment(n, segment, (struct attempt){.ahead = n->wanted->next});
+	if (!s && n->done < n->count && !n->found.misled && (n->attempt.ahead || n->attempt.continued)) {
+		n->d->run.index = NULL;
+		s = try_segment(n, segment, (struct attempt){0});
 	}
-	if (!s && n->done < n->count && n->doubtful) {
-		n->complete = true;
-		n->d->index = NULL;
-		s = try_segment(n, segment);
+	if (!s && n->done < n->count && n->found.doubtful) {
+		n->d->run.index = NULL;
+		s = try_segment(n, segment, (struct attempt){.complete = true});
 	}
 	return s || n->done == n->count ? s : refuse_missing(n);
 }
@@ -811,7 +832,7 @@ enum stk_status stk__video_decode(struct stk_video_decoder *d, const struct stk_
 	const int32_t count = s ? 0 : stk__plan(&x->table, wanted->frames, wanted->count, segments);
 	for (int32_t i = 0; i < count && !s; i++) {
 		const struct stk_segment *g = &segments[i];
-		struct decoding n = {.d = d, .x = x, .in = in, .wanted = wanted, .ahead = wanted->next, .err = err};
+		struct decoding n = {.d = d, .x = x, .in = in, .wanted = wanted, .err = err};
 		n.frames = wanted->frames + g->wanted;
 		n.count = g->n_wanted;
 		n.number = g->wanted;
@@ -821,7 +842,7 @@ enum stk_status stk__video_decode(struct stk_video_decoder *d, const struct stk_
 	}
 	d->counters.wanted += wanted->count;
 	if (s)
-		d->index = NULL;
+		d->run.index = NULL;
 	stk__free(segments);
 	stk__free(written);
 	return s;
