@@ -30,7 +30,6 @@ fi
 log=$(mktemp -d)
 trap 'rm -rf "$log"' EXIT
 code=0
-# Uses xargs, because a process that a shell starts in the background ignores SIGINT, and so would the programs whose Ctrl-C is tested.
 seq "$PARTS" | xargs -P "$AT_ONCE" -I '{part}' "$0" --part '{part}' "$log" "$@" || code=$?
 # Returns whether each part either passed, or ended with failed tests (code 1) that it names.
 only_tests_failed() {

@@ -5,6 +5,7 @@ in folders of classes, programs in separate processes, and videos."""
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -81,6 +82,9 @@ def layers_of(path: Path) -> list[str]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A shell starts background jobs with SIGINT ignored. Without this, programs that tests start would ignore it too, and never end after it.
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     for layer in LAYERS:
         config.addinivalue_line("markers", f"{layer}: of this layer (test/python/conftest.py)")
 

@@ -435,7 +435,6 @@ def main(kind: str, way: str, seconds: float, folder: Path) -> None:
             import torch  # noqa: F401
     work = [KINDS[kind](folder)]
     if way in ("interrupt", "kill"):
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore SIGINT
         print("ready", flush=True)
         try:
             while True:

@@ -405,11 +405,11 @@ INTERRUPTED = """
 import json, os, signal, sys, threading, time
 import stoker
 from stoker import Pipeline, fn
-threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 pipe = Pipeline(4, 2, None, storage=stoker.Storage(endpoint="http://127.0.0.1:9", region="here"))
 with pipe:
     pipe.set_outputs(fn.readers.file(files=["s3://bucket/1.jpg"] * 4)[0])
 try:
+    threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     pipe.build()
     print(json.dumps("built"))
 except KeyboardInterrupt:

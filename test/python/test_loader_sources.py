@@ -915,7 +915,6 @@ def test_no_python_is_waited_for_after_ctrl_c(script, workers, to):
         import os, signal, sys, threading, time
         import numpy as np
         from stoker import Loader
-        signal.signal(signal.SIGINT, signal.default_int_handler)
         started = threading.Event()
         class Slow:
             def __len__(self):

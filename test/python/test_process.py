@@ -8,8 +8,6 @@ import os, signal, sys, threading, time
 from stoker import fn, pipeline_def
 ROOT = sys.argv[1]
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # the parent process may have set it to be ignored
-
 @pipeline_def(batch_size=4, num_threads=2, device_id=None)
 def images():
     data, label = fn.readers.file(file_root=ROOT, random_shuffle=True)

@@ -1498,8 +1498,8 @@ def test_an_interrupt_ends_a_long_read(clips):
     code = """
 import os, signal, sys, threading, stoker
 decoder = stoker.VideoDecoder(sys.argv[1])
-threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 try:
+    threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     while True:
         decoder[:]
 except KeyboardInterrupt:

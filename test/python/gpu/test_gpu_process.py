@@ -110,8 +110,6 @@ def test_an_exception_ends_it(tree: Path) -> None:
 def test_interrupt(tree: Path) -> None:
     out = ends_well(
         """
-import signal
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 pipe = images()
 pipe.run()
 threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
