@@ -92,7 +92,7 @@ def of_known(fields: tuple[str, ...] | None, outputs: dict[str, int]) -> dict[st
         if name not in known:
             hint = hint_for(name, known, f"there are {', '.join(known)}")
             raise InvalidArgumentError(f"fields: this source has no '{name}'; {hint}")
-    return {name: known[name] for name in fields or outputs}
+    return {name: known[name] for name in (outputs if fields is None else fields)}
 
 
 def of_dataset(fields: tuple[str, ...] | None, targets: int, keys: tuple[str, ...] | None) -> dict[str, int | None]:

@@ -222,9 +222,7 @@ class Loader(metaclass=BriefHelp):
     def _dataset_arguments(self, fields: Any, kinds: Any, parts: Separated, given: dict[str, Any]) -> DatasetArguments:
         """Collects the arguments about a Dataset's samples. Also sets self._main and self._names."""
         self._main = parts.main or main_of(kinds)
-        # `fields` is empty if the user wants only what padding or the sounds of clips add.
-        names = () if fields is not None and not fields else _fields.names_of(fields)
-        self._names = _fields.internal(names, self._main)
+        self._names = _fields.internal(_names_of(fields), self._main)
         ragged, processes = parts.ragged, given["python_workers"]
         return DatasetArguments(
             self._names,
@@ -237,6 +235,7 @@ class Loader(metaclass=BriefHelp):
             _fields.place_of(self._names) if self._main != "image" else 0,
             parts.sounds if parts.main else None,
             () if parts.sounds is None else parts.sounds.made,
+            padded=self._fields_of_padded is not None,
         )
 
     def _set_batch_options(self, kinds: Any, pads: dict[str, float] | None, given: dict[str, Any]) -> None:
@@ -385,12 +384,13 @@ class Loader(metaclass=BriefHelp):
         """Makes a Loader from Parquet files (doc/tables.md)."""
         _options.refuse_unknown(arguments, cls.from_parquet, cls)
         fields, sound = arguments.get("fields"), None
+        _fields.names_of(fields)  # raises an error for wrong names, and for empty fields
         if has_sound(fields):
             from stoker.loader.sources import _sounds
 
             sound, fields = _sounds.names_of_rows(arguments)
-        fields = as_images(fields)
-        names, kinds = _fields.names_of(fields), kinds_of(fields)
+        fields, padded = _pad.without_own_fields(_pad.checked(arguments.get("pad")), as_images(fields))
+        names, kinds = _names_of(fields), kinds_of(fields)
         names = names if sound is None else _fields.internal(names, sound)
         paths = [os.fsdecode(t) for t in ([table] if isinstance(table, (str, bytes, os.PathLike)) else table)]
         if not paths:
@@ -398,7 +398,7 @@ class Loader(metaclass=BriefHelp):
         if len(paths) == 1 and os.path.isdir(paths[0]):
             paths = tables_in(paths[0])
         most = _numbers.size("Loader.from_parquet: memory", memory, 1)
-        made = Table(paths, arguments.get("storage"), names, kinds, image, nulls, most, sound, sound or main_of(kinds))
+        made = Table(paths, arguments.get("storage"), names, kinds, image, nulls, most, sound, sound or main_of(kinds), padded is not None)
         return cls(made, batch_size, **arguments)
 
     @staticmethod
@@ -1007,6 +1007,11 @@ def _views(views: Any, transforms: list[Transform]) -> list[list[Transform]]:
     return [flatten(given) for count, (_, given) in zip(counts, pairs, strict=True) for _ in range(count)]
 
 
+def _names_of(fields: Any) -> tuple[str, ...] | None:
+    """Returns what _fields.names_of does, and () for empty fields: the user wants only what padding or the sounds of clips add."""
+    return () if fields is not None and not fields else _fields.names_of(fields)
+
+
 def _refuse_loaders(source: Any) -> None:
     """Raises InvalidArgumentError for a Loader, and for a DataLoader that gives batches: a batch of gray images would be taken for one image. A DataLoader with
     batch_size=None gives samples."""
@@ -1047,7 +1052,7 @@ def _known_source(source: Any, split: str, storage: Any, arguments: DatasetArgum
     sound = arguments.main if arguments.sound is not None else None
     tables = tables_of(source)
     if tables is not None:
-        source = Table(tables, storage, arguments.names, arguments.kinds, sound=sound, main=arguments.main)
+        source = Table(tables, storage, arguments.names, arguments.kinds, sound=sound, main=arguments.main, padded=arguments.padded)
     if isinstance(source, Table):
         if arguments.sound is not None and arguments.sound.audio.rate is None:
             arguments.sound.take_rate(source.rate)

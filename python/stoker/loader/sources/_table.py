@@ -98,7 +98,7 @@ class Table:
     names, kinds: the fields that the user named, and their kinds. image: the name of the column of images; None: the column is found by type or name. nulls:
     dict from columns to the values that stand for nulls. memory: limit in bytes for row groups in memory. sound: the user's name of the column of sounds, if
     rows have sounds instead of images; None: rows have images. main: the user's name of the field of images or sounds, which `names` and `kinds` may call
-    "image".
+    "image". padded: whether the user names a field that padding adds to images, such as `size`; then the images are read even if `names` lacks them.
 
     plain: whether rows are read without an image or a sound; `image` is then the first column.
     """
@@ -114,8 +114,9 @@ class Table:
         memory: int = MEMORY,
         sound: str | None = None,
         main: str = "image",
+        padded: bool = False,
     ) -> None:
-        self.storage, self.memory, self.sound, self._main = storage or common(), memory, sound, main
+        self.storage, self.memory, self.sound, self._main, self._padded = storage or common(), memory, sound, main, padded
         self.limit = _numbers.SAMPLE_MEMORY  # the most bytes that a row may take; a Loader sets this to its memory_limit
         files = read_footers(find(patterns, self.storage), self.storage)
         self.files = [f for f in files if f.footer.num_rows]
@@ -381,7 +382,8 @@ class Table:
             present = [n for n in names if n in schema.names]
             if not present:
                 missing = f"the table has no column '{names[0]}'" if names else "they name no column of the table"
-                raise InvalidArgumentError(f"fields: {missing}; it has {', '.join(schema.names)}")
+                more = "; pad adds size and padding_mask to images only" if self._padded else ""
+                raise InvalidArgumentError(f"fields: {missing}; it has {', '.join(schema.names)}{more}")
             return present[0]
         present = [n for n in schema.names if _has_form(schema, n)]
         if not present:
@@ -435,7 +437,7 @@ class Table:
         """Returns whether the user wants rows without an image. found: the columns that may have images."""
         if any(kind.follows for kind in kinds.values()) or "image" in (names or ()):
             return False
-        return not found or (names is not None and all(n not in names or n in kinds for n in found))
+        return not found or (not self._padded and names is not None and all(n not in names or n in kinds for n in found))
 
     def _fills(self, nulls: Mapping[str, Any]) -> dict[str, Any]:
         columns = {c.name: c for c in self.columns}
