@@ -150,9 +150,7 @@ class Session:
             except StopIteration:  # begins an epoch without a call, at which an interrupt could come
                 self._earlier, self.step, self.last = self._earlier + self.step, 0, False
                 return None
-        for name, source in self._fed:
-            if not source.prepare(self.delivered):
-                raise NoDataError(f"external_source {name!r} has no data: call feed_input({name!r}, batch) before each run")
+        self.check_fed()
         while True:
             batch = self.next(across=True)
             if batch is not None:
@@ -161,6 +159,15 @@ class Session:
             if self._sources and (not self.core.readers() or any(s.ended_in(self._epoch) for s in self._sources)):
                 return None
             self.core.ended = False
+
+    def check_fed(self) -> None:
+        """Raises NoDataError if an external_source was not fed for the next batch, unless it may wait for another thread to feed it."""
+        for name, source in self._fed:
+            if not source.prepare(self.delivered):
+                raise NoDataError(
+                    f"external_source {name!r} has no data: call feed_input({name!r}, batch) before each run or step; with blocking=True it waits until "
+                    "another thread feeds it"
+                )
 
     def reset(self) -> None:
         """Lets take() continue with the next epoch after StopIteration. If the last batch of an epoch was taken before this call, but not StopIteration yet,
@@ -204,6 +211,12 @@ class Session:
         found = [from_status(*e) for e in self.core.bad_samples()[len(batch) - batch.planned :]]
         found = [e for e in found if e.epoch - self._first_epoch in (batch.epoch, batch.epoch + 1)]
         return [e for e in found if e.epoch != found[-1].epoch or e.sample > found[-1].sample - batch.planned]
+
+    @property
+    def can_skip_epoch(self) -> bool:
+        """Returns whether skip_epoch() may be called. It would drop batches that the user has fed, and it waits for calls of sources to return, which one that
+        waits for data does not do. After the last batch of an epoch, skip_epoch() only reports the epoch's end."""
+        return not self._fed or self.last or self.core.ended
 
     def skip_epoch(self) -> None:
         """Skips the rest of this epoch: the next batch is the first of the next epoch."""

@@ -19,7 +19,7 @@ import torch
 from PIL import Image
 from stoker import Loader, Pipeline, fn, pipeline_def
 from stoker import transforms as T
-from stoker.errors import InvalidArgumentError, LimitError, ShapeError, StateError, StokerError, UnsupportedError
+from stoker.errors import InvalidArgumentError, LimitError, NoDataError, ShapeError, StateError, StokerError, UnsupportedError
 from stoker.loader._random import bijection
 from stoker.loader.sources import _dataset, _fetch
 from stoker.loader.sources._dataset import DatasetSource
@@ -918,6 +918,84 @@ def test_a_pipeline_takes_the_number_of_its_next_epoch(tree, steps):
         return [*found, next(iter(loader)).label.tolist()]
 
     assert run(True) == run(False)
+
+
+def _fed(*others, **more):
+    """Returns a Pipeline with batches of one sample that feed_input feeds, and a Loader over it. others: functions that make further outputs."""
+    with Pipeline(1, 2, None) as pipe:
+        pipe.set_outputs(fn.external_source(name="x", **more), *(other() for other in others))
+    return pipe, Loader(pipe, fields=("x", "y")[: 1 + len(others)])
+
+
+def test_a_loader_of_a_pipeline_that_is_fed_continues_its_epoch():
+    """Batches that were fed ahead are delivered after the loop begins again, and none comes twice."""
+    pipe, loader = _fed()
+    found = []
+    for k in range(0, 6, 2):
+        for i in (k, k + 1):
+            pipe.feed_input("x", [np.array([i])])
+        found += [int(next(iter(loader)).x) for _ in range(2)]
+    assert found == list(range(6)) and (loader.epoch, loader.step) == (0, 6)
+
+
+def test_a_loader_does_not_wait_for_data_that_were_not_fed():
+    pipe, loader = _fed()
+    for k in range(3):
+        with pytest.raises(NoDataError, match=r"'x' has no data: call feed_input\('x', batch\) before each run or step"):
+            next(iter(loader))
+        pipe.feed_input("x", [np.array([k])])
+        assert int(next(iter(loader)).x) == k
+
+
+def test_a_loader_waits_for_a_thread_that_feeds():
+    pipe, loader = _fed(blocking=True)
+    later = threading.Timer(0.1, pipe.feed_input, ("x", [np.array([7])]))
+    later.start()
+    assert int(next(iter(loader)).x) == 7
+    later.join()
+
+
+@pytest.mark.parametrize("steps", [2, 3, 4])
+@pytest.mark.parametrize("tail", ["keep", "wrap"])
+def test_a_reader_and_a_fed_source_stay_paired(files, steps, tail):
+    """Each loop takes at most `steps` batches. The next loop continues the reader's epoch of 6, or begins the next one after its last batch. If a batch was fed
+    when the epoch ended, it is the first of the next epoch."""
+    pipe, loader = _fed(lambda: fn.readers.file(files=[str(f) for f in files[:6]], tail=tail)[1])
+    fed, found = 0, []
+    while len(found) < 18:
+        iterator = iter(loader)
+        for _ in range(steps):
+            if fed == len(found):
+                pipe.feed_input("x", [np.array([fed])])
+                fed += 1
+            batch = next(iterator, None)
+            if batch is None:
+                break
+            found.append((int(batch.x), int(batch.y), loader.epoch))
+    assert found[:18] == [(k, k % 6, k // 6) for k in range(18)]
+
+
+@pytest.mark.parametrize("tail", ["keep", "wrap"])
+def test_the_end_of_a_readers_epoch_needs_no_fed_batch(files, tail):
+    pipe, loader = _fed(lambda: fn.readers.file(files=[str(f) for f in files[:3]], tail=tail)[1])
+    for epoch in range(2):
+        for k in range(3):
+            pipe.feed_input("x", [np.array([k])])
+        assert [(int(b.x), int(b.y)) for b in loader] == [(k, k) for k in range(3)] and loader.epoch == epoch + 1
+    with pytest.raises(NoDataError):
+        next(iter(loader))
+
+
+def test_a_pipeline_with_iter_setup_is_refused():
+    class Fed(Pipeline):
+        def define_graph(self):
+            return fn.external_source(name="x")
+
+        def iter_setup(self):
+            self.feed_input("x", [np.zeros(1)])
+
+    with pytest.raises(InvalidArgumentError, match="Fed has a method iter_setup, which a Loader does not call"):
+        Loader(Fed(1, 1, None))
 
 
 def test_a_list_of_ids_as_sampler(tree):

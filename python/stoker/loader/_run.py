@@ -282,8 +282,8 @@ class Run:
     # ---- batches ----
 
     def begin(self) -> None:
-        """Begins an iteration over the rest of a restored epoch, or over a new epoch. If the loop left an epoch early, ends that epoch first, or goes back to
-        its start if repeat() was called."""
+        """Begins an iteration over the rest of a restored epoch, or over a new epoch. If the loop left an epoch early, ends that epoch first (see _leave), or
+        goes back to its start if repeat() was called."""
         again, self._again = self._again, None
         if again is not None:
             self.go_to(again)
@@ -328,9 +328,17 @@ class Run:
             self._leave()
 
     def _leave(self) -> None:
+        """Goes to the next epoch. If the user feeds the pipeline with feed_input, stays in an epoch that has not ended."""
+        drops = self._own_pipelines or self.source.makes_order
+        if not drops and self.session is not None and not self.session.can_skip_epoch:
+            notice(
+                "this epoch has not ended: the Loader continues it, because feed_input feeds its Pipeline, and to leave the epoch would drop batches that were "
+                "fed"
+            )
+            return
         self.changed = False
         self.watch.begun = None
-        if self._own_pipelines or self.source.makes_order:
+        if drops:
             self._keep_data()
             self._drop()
         else:
@@ -417,6 +425,8 @@ class Run:
             self.watch.first_step_done(self.ready())
         stretch, ids = self.order is not None and self.order.rest is not None, None
         try:
+            if not session.last and not session.core.ended:
+                session.check_fed()
             batch = session.next()
             if batch is not None:
                 return batch

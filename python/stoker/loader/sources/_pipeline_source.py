@@ -23,6 +23,11 @@ class PipelineSource(Source):
     owns_pipeline = False
 
     def __init__(self, pipe: Pipeline) -> None:
+        if type(pipe).iter_setup is not Pipeline.iter_setup:
+            raise InvalidArgumentError(
+                f"Loader: {type(pipe).__name__} has a method iter_setup, which a Loader does not call: iterate over the Pipeline with "
+                "stoker.plugin.pytorch.DALIGenericIterator, or feed it in the loop and leave iter_setup out"
+            )
         self.pipe = pipe
 
     def shard(self, wanted: Any) -> Shard:
