@@ -15,6 +15,7 @@ from PIL import Image
 from stoker import Loader, Pipeline, fn, pipeline_def
 from stoker import transforms as T
 from stoker.errors import CorruptError, InvalidArgumentError, LimitError, ReadError, StokerError
+from stoker.loader.sources._dataset import forget_frames
 from stoker.plugin.pytorch import DALIGenericIterator, LastBatchPolicy
 
 SMALL = [T.Resize((8, 8))]
@@ -401,6 +402,45 @@ def test_samples_of_an_iterable_that_cannot_be_read_are_skipped(listed):
 def test_a_dataset_that_gives_nothing_at_all_raises_what_it_raised():
     with pytest.raises(OSError, match="the network is down"):
         next(iter(Loader(Data(8, lambda i: _fails(i, i)), 2, **SKIP)))
+
+
+def _raise_from_itself():
+    e = KeyError("no such row")
+    raise e from e
+
+
+def _raise_a_cycle():
+    """Raises an error whose context is an error with this error as context."""
+    first, second = KeyError("no such row"), ValueError("no such row")
+    first.__context__, second.__context__ = second, first
+    raise first
+
+
+def _raise_a_cycle_of_causes():
+    first, second = KeyError("no such row"), ValueError("no such row")
+    first.__cause__, second.__cause__ = second, first
+    raise first
+
+
+@pytest.mark.parametrize("fail", [_raise_from_itself, _raise_a_cycle, _raise_a_cycle_of_causes])
+def test_errors_that_cause_each_other_are_skipped(fail):
+    picture = np.zeros((8, 8, 3), np.uint8)
+    loader = Loader(Data(6, lambda i: fail() if i in (0, 3) else (picture, i)), 2, **SKIP)
+    assert [i for batch in labels(loader) for i in batch] == [1, 2, 4, 5]
+    assert ["no such row" in str(e) for e in loader.pipeline.bad_samples()] == [True, True]
+
+
+def test_the_tracebacks_of_all_causes_are_removed():
+    """Of an error with a cause and a context, both lose their tracebacks."""
+    errors = [KeyError(name) for name in "abcd"]
+    for e in errors:
+        with pytest.raises(KeyError):
+            raise e
+    whole, cause, context, deeper = errors
+    whole.__cause__, whole.__context__, context.__cause__ = cause, context, deeper
+    deeper.__context__ = whole
+    forget_frames(whole)
+    assert [e.__traceback__ for e in errors] == [None] * 4
 
 
 @pytest.mark.parametrize("size", [50, 200, 500])

@@ -113,6 +113,26 @@ def test_mutations_of_a_footer_do_not_end_the_process(tmp_path):
     assert said.count("refused") > CASES // 4, f"seed {SEED}"
 
 
+@pytest.mark.parametrize("bad", [0, 3])
+def test_a_group_with_damaged_values_is_skipped(tmp_path, bad):
+    """An index of a row group is out of the range of its dictionary. The group may be the epoch's first one."""
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"c": ["a", "b", "c", "a"] * 10}), path, row_group_size=4, compression="none")
+    chunk = pq.read_metadata(path).row_group(bad).column(0)
+    data = bytearray(path.read_bytes())
+    data[chunk.dictionary_page_offset + chunk.total_compressed_size - 2] = 255  # the indices of the group's rows
+    path.write_bytes(data)
+    with (
+        Loader(path, 4) as loader,
+        pytest.raises(CorruptError, match=rf"t\.parquet: row group {bad}: .*not in dictionary bounds") as caught,
+    ):
+        list(loader)
+    assert caught.value.__cause__ is not caught.value
+    with Loader(path, 4, on_error="skip", max_errors=40, last_batch="keep") as loader:
+        for _ in range(2):
+            assert [list(b.c) for b in loader] == [["a", "b", "c", "a"]] * 9
+
+
 def _footer(table):
     path = pa.BufferOutputStream()
     pq.write_table(table, path)

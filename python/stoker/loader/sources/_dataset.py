@@ -57,9 +57,14 @@ _COMPARED = 16  # the most samples whose images are compared in size
 def forget_frames(error: BaseException | None) -> None:
     """Removes the tracebacks of an error, and of the errors that caused it. A traceback refers to the callers' frames, and so to the Loader. The library stores
     the error in C, where the garbage collector does not see the cycle, so the Loader would never be freed."""
-    while error is not None:
-        error.__traceback__ = None
-        error = error.__cause__ or error.__context__
+    rest, seen = [error], set()
+    while rest:
+        e = rest.pop()
+        if e is None or id(e) in seen:  # a user's errors may be causes of each other, as after `raise e from e`
+            continue
+        seen.add(id(e))
+        e.__traceback__ = None
+        rest += (e.__cause__, e.__context__)
 
 
 def _threads() -> int:

@@ -619,7 +619,9 @@ class Table:
             for name, values in self.partitions.items():
                 made.values[name] = functools.partial(_constant, values[file.name])
         except CorruptError as e:
-            raise e if file.shown in str(e) else CorruptError(f"{file.shown}: row group {number}: {e}") from e
+            if file.shown in str(e):
+                raise
+            raise CorruptError(f"{file.shown}: row group {number}: {e}") from e
         return made
 
     def _end_read(self, group: int, opening: int, size: int | None) -> None:
