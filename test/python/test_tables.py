@@ -285,6 +285,8 @@ def test_a_null_of_a_column_of_bools_is_a_bool(tmp_path, value):
             {"fields": {"tokens": None, "class": None}},
             "fields: 'class' cannot be a field's name, .* does not begin with _$",
         ),
+        ({"fields": (None, "class")}, "fields: None cannot be a field's name"),
+        ({"fields": {"tokens": None, None: None}}, "fields: None cannot be a field's name"),
     ],
 )
 def test_what_tables_without_images_refuse(tmp_path, rng, arguments, said):

@@ -27,11 +27,11 @@ def names_of(fields: Any) -> tuple[str, ...] | None:
     fields = list(fields) if isinstance(fields, dict) else fields
     if isinstance(fields, str) or not isinstance(fields, Sequence):
         raise InvalidArgumentError(f"fields is a sequence of names, as ('image', 'label', 'index'), not {fields!r}")
-    wrong = next((name for name in fields if not is_name(name)), None)
-    if wrong is not None:
-        inside = ": rename a column of this name, and write a part of a struct as a column of its own" if "." in str(wrong) else ""
+    wrong = [name for name in fields if not is_name(name)]
+    if wrong:
+        inside = ": rename a column of this name, and write a part of a struct as a column of its own" if "." in str(wrong[0]) else ""
         raise InvalidArgumentError(
-            f"fields: {wrong!r} cannot be a field's name, which is an identifier of Python and does not begin with _{inside}"
+            f"fields: {wrong[0]!r} cannot be a field's name, which is an identifier of Python and does not begin with _{inside}"
         )
     if not fields:
         raise InvalidArgumentError(
