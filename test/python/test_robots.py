@@ -1060,6 +1060,37 @@ def test_times_of_real_clocks_are_read(tmp_path, rng, clock):
             Loader.from_lerobot(tmp_path, 4)
 
 
+@pytest.mark.parametrize(
+    "lengths, dropped",
+    [
+        ((2, 12), {0: [1]}),
+        ((3, 12), {0: [1, 2]}),
+        ((4, 12), {0: [1, 2]}),
+        ((6, 12), {0: [1, 2, 3]}),
+        ((4,), {0: [1, 3]}),
+        ((2,) * 9, {2: [1], 4: [1], 5: [1], 7: [1]}),
+    ],
+)
+def test_dropped_frames_of_a_short_episode_make_no_rate_wrong(tmp_path, lengths, dropped):
+    """dropped: for some episodes, the frames before which one frame is missing."""
+    make(tmp_path, lengths)
+    late = lambda row: sum(row["frame_index"] >= k for k in dropped.get(row["episode_index"], ()))  # noqa: E731
+    for path in (tmp_path / "data").rglob("*.parquet"):
+        rows(path.relative_to(tmp_path), every("timestamp", lambda k, row: (row["frame_index"] + late(row)) / 10))(tmp_path)
+    assert len(Loader.from_lerobot(tmp_path, 4).dataset) == sum(lengths)
+
+
+@pytest.mark.parametrize("fps", [4, 30])
+@pytest.mark.parametrize("lengths", [(5,), (3, 3), (2,) * 4])
+def test_short_episodes_of_another_rate_are_refused(tmp_path, fps, lengths):
+    make(tmp_path, lengths)
+    info(fps=fps)(tmp_path)
+    with pytest.raises(
+        CorruptError, match=f"most frames of episode 0 are about 0.1 s apart .* by the fps of meta/info.json, {fps}: correct"
+    ):
+        Loader.from_lerobot(tmp_path, 4)
+
+
 def test_an_episode_without_frames_is_passed_over(tmp_path):
     make(tmp_path)
     rows(EPISODES, lambda found: [*found, {**found[-1], "episode_index": 3, "dataset_from_index": 24}])(tmp_path)

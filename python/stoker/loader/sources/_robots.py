@@ -37,6 +37,7 @@ from stoker.loader.sources._table_files import Listed, TableFile, is_remote, rea
 
 _MOST_FRAMES_AWAY = 2**31  # limit for the distance in frames between a sample and a time of delta_timestamps
 _MOST_DRIFT = 0.02  # the largest difference between fps and the mean rate of a long episode; fps is often 30 for videos of 29.97 Hz
+_FEWEST_STEPS = 4  # fewer wrong steps of an episode may be dropped frames
 _IN_TURN = InTurn()
 
 
@@ -304,6 +305,8 @@ class Robots:
         """Raises CorruptError if the rate of an episode's frames is not `fps`. Clocks of robots jitter, and recordings have gaps, so single times prove nothing.
         A rate is wrong if most of the steps from one frame to the next are too long, or most too short, by more than _MOST_DRIFT, and if their sum is off by more
         than _MOST_DRIFT plus half a frame or tolerance_s. A step counts in the sum as off by at most one frame, so that a long pause counts like a short one.
+        One dropped frame can make most steps of a very short episode too long. So an episode with fewer than _FEWEST_STEPS wrong steps is refused only if such
+        episodes have at least _FEWEST_STEPS wrong steps together, and these are most of the steps of all short episodes.
         frame, episode: the numbers of each row. lengths: frames of each episode."""
         import numpy as np
 
@@ -313,8 +316,14 @@ class Robots:
         most = _MOST_DRIFT + np.spacing(times[1:][inside].astype(np.float32)) * self.fps  # float32 rounds late times of long episodes
         total = np.bincount(group, np.clip(off, -1, 1), len(lengths))
         allowed = max(0.5, self.tolerance * self.fps) + _MOST_DRIFT * lengths
-        too_long, too_short = (2 * np.bincount(group[off * sign > most], minlength=len(lengths)) >= lengths for sign in (1, -1))
-        wrong = np.flatnonzero((too_long & (total > allowed)) | (too_short & (total < -allowed)))
+        counts = np.zeros(len(lengths), np.int64)  # the wrong steps of each episode whose rate seems wrong
+        for sign in (1, -1):
+            count = np.bincount(group[off * sign > most], minlength=len(lengths))
+            counts += np.where((2 * count >= lengths) & (total * sign > allowed), count, 0)
+        sure = counts >= _FEWEST_STEPS
+        few, short = counts[~sure].sum(), lengths < 2 * _FEWEST_STEPS
+        together = few >= _FEWEST_STEPS and 2 * few > np.maximum(lengths[short] - 1, 0).sum()
+        wrong = np.flatnonzero((counts > 0) if together else sure)
         if len(wrong):
             of_episode = group == wrong[0]
             number, step = episode[1:][inside][of_episode][0], np.median(off[of_episode] + 1) / self.fps
