@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -556,7 +557,7 @@ def test_decoders_of_a_fork_are_opened_again(tmp_path):
         assert one is not other and len(videos._open) == 2
     with videos.decoder(path, "cpu", 1.0, 1.1) as decoder:
         assert decoder is other and len(videos._open) == 2
-    videos.close_idle()
+    videos.close()
     assert not videos._open
 
 
@@ -740,6 +741,41 @@ def test_a_loader_that_is_closed_between_two_batches(tmp_path):
         next(begun)
     assert loader._team is None, "an iteration that has ended started threads"
     assert len(list(loader)) == 9
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_close_also_closes_videos_that_are_being_decoded(tmp_path, monkeypatch, threads):
+    """close() does not wait for the threads. What they have opened is closed when they are done."""
+    from stoker import _video
+
+    make_with_videos(tmp_path, (60,), cameras=2)
+    alive, begun, go_on = weakref.WeakSet(), threading.Event(), threading.Event()
+
+    class Decoder(_video.VideoDecoder):
+        def __init__(self, *arguments, **more):
+            super().__init__(*arguments, **more)
+            alive.add(self)
+
+        def get_frames_at(self, frames):
+            if max(frames) > 20:
+                begun.set()
+                assert go_on.wait(60)
+            return super().get_frames_at(frames)
+
+    monkeypatch.setattr(_video, "VideoDecoder", Decoder)
+    loader, before = Loader.from_lerobot(tmp_path, 8, num_threads=threads), threading.enumerate()
+    batches = iter(loader)
+    got = indices(next(batches) for _ in range(2))
+    assert begun.wait(60) and alive
+    loader.close()
+    assert alive, "close() waited"
+    go_on.set()
+    for thread in threading.enumerate():
+        if thread.name == "stoker-dataset" and thread not in before:
+            thread.join(60)
+    assert not alive
+    assert got + indices(loader) == [[*range(k, min(k + 8, 60))] for k in range(0, 60, 8)]
+    loader.close()
 
 
 def test_a_forked_child_is_refused(tmp_path):

@@ -20,7 +20,7 @@ from stoker.loader._one_thread import OneThread
 from stoker.loader._refused import advice, drops_state, no_attribute, not_copied
 from stoker.loader._saved import MOST_EPOCHS, MOST_SAMPLES, whole_of
 from stoker.loader.sources._fetch import Threads, unfinished
-from stoker.loader.sources._robot_cameras import InTurn
+from stoker.loader.sources._robot_cameras import InTurn, Videos
 from stoker.loader.sources._robots import Robots
 from stoker.loader.sources._table_source import permutation
 
@@ -157,7 +157,7 @@ class RobotLoader:
         ids, positions, valid = self._ids(epoch, first)
         places = [(self._seed, epoch, int(p)) for p in positions]
         with team.stream():
-            batch = self.dataset.batch(ids, places, team, str(self._device) if self._device.type == "cuda" else "cpu")
+            batch = self.dataset.batch(ids, places, team, str(self._device) if self._device.type == "cuda" else "cpu", team.videos)
             if self._last == "pad":
                 batch["valid"] = torch.from_numpy(valid)
             if self._device.type == "cpu":
@@ -213,7 +213,7 @@ class RobotLoader:
         with self._lock:
             self._check_generation(generation)
             if self._team is None:
-                self._team = _Team(self._count, self._device)
+                self._team = _Team(self._count, self._device, self.dataset.open_videos)
                 close_at_exit(self)
             return self._team.begin(self._make, self._team, epoch, first)
 
@@ -279,9 +279,9 @@ class RobotLoader:
             self._generation += 1
             self._resumed, self._again = self._inside, False
             team, self._team = self._team, None
+            self.dataset.close_videos()  # with the lock, so that a new team does not get the closed ones
         if team is not None and team.pid == os.getpid():
             team.close()
-        self.dataset.close_idle_videos()
 
     def __enter__(self) -> RobotLoader:
         return self
@@ -319,11 +319,13 @@ class _Team:
     """The threads of a Loader. Some make one batch each; these divide the frames of its cameras among the others, which decode. A Loader with one thread does
     everything on that thread, one batch after the other.
 
-    on: the CUDA stream on which batches are made on a GPU, so that they need not wait for the steps that the loop has queued; None for other devices."""
+    on: the CUDA stream on which batches are made on a GPU, so that they need not wait for the steps that the loop has queued; None for other devices.
+    videos: the open videos that the threads use, also after close(), which does not wait for the batches that they are making."""
 
-    def __init__(self, count: int, device: Any) -> None:
+    def __init__(self, count: int, device: Any, videos: Videos) -> None:
         import torch
 
+        self.videos = videos
         self.pid, self.count = os.getpid(), count
         self._batches = Threads(_AHEAD if count > 1 else 1)
         self._decoders = Threads(count) if count > 1 else None

@@ -58,8 +58,12 @@ class Videos:
 
     all: ClassVar[weakref.WeakSet[Videos]] = weakref.WeakSet()
 
-    def __init__(self) -> None:
+    def __init__(self, before: Videos | None = None) -> None:
+        """before: videos of the same data set that were closed, whose key frames are known."""
+        self._is_closed = False
         self._begin()
+        if before is not None:
+            self._key_seconds |= before._key_seconds
         self.all.add(self)
 
     def _begin(self) -> None:
@@ -93,9 +97,10 @@ class Videos:
             if used is not None:
                 self._give_back(used)
 
-    def close_idle(self) -> None:
-        """Closes the decoders that no thread uses, with the sessions of a GPU's decoder that some of them hold."""
+    def close(self) -> None:
+        """Closes the decoders, with the sessions of a GPU's decoder that some of them hold. One that a thread uses is closed when the thread gives it back."""
         with self._lock:
+            self._is_closed = True
             idle, self._open = self._open, [o for o in self._open if o.is_busy]
         del idle
 
@@ -137,7 +142,7 @@ class Videos:
     def _give_back(self, used: _Open) -> None:
         with self._lock:
             used.is_busy = False
-            if used.decoder is None and used in self._open:
+            if (used.decoder is None or self._is_closed) and used in self._open:
                 self._open.remove(used)
             is_cpu = used.device == "cpu"
             of_device = [o for o in self._open if (o.device == "cpu") == is_cpu]

@@ -119,9 +119,15 @@ class Robots:
         vars(self).update(state)
         self._make_caches()
 
-    def close_idle_videos(self) -> None:
-        """Closes the videos that no thread is decoding. They are opened again when they are needed."""
-        self._videos.close_idle()
+    @property
+    def open_videos(self) -> Videos:
+        """Returns the open videos, up to the next close_videos()."""
+        return self._videos
+
+    def close_videos(self) -> None:
+        """Closes the videos; those that a thread is decoding when it is done. A batch that begins later opens them again."""
+        old, self._videos = self._videos, Videos(self._videos)
+        old.close()
 
     def digest(self) -> str:
         """Returns a digest of the rate, the chosen episodes, the features and the tasks, for saved states. The subtasks are left out, because
@@ -410,13 +416,22 @@ class Robots:
         batch = self.batch([i % n])
         return {k: v[0] for k, v in batch.items()}
 
-    def batch(self, ids: Sequence[int], places: Sequence[Place] | None = None, each: Any = _IN_TURN, device: str = "cpu") -> dict[str, Any]:
+    def batch(
+        self,
+        ids: Sequence[int],
+        places: Sequence[Place] | None = None,
+        each: Any = _IN_TURN,
+        device: str = "cpu",
+        videos: Videos | None = None,
+    ) -> dict[str, Any]:
         """Returns a batch of these samples: a dict from keys to values that are joined as torch's default_collate joins them. places: for each sample, what
         sample_rng() is seeded from in image_transforms; None: sample_rng() cannot be called there. each: calls functions that decode, possibly several at once,
-        as InTurn does. device: "cpu", or a GPU for the frames of cameras; other values are on the CPU."""
+        as InTurn does. device: "cpu", or a GPU for the frames of cameras; other values are on the CPU. videos: what open_videos was when the work began; None:
+        what it is now."""
         import numpy as np
         import torch
 
+        videos = self._videos if videos is None else videos
         at = np.asarray(ids, np.int64)
         episode = np.searchsorted(self._ends, at, "right")
         low, high = self._begins[episode], self._ends[episode] - 1
@@ -440,7 +455,7 @@ class Robots:
                 made[f"{key}_is_pad"] = torch.from_numpy(pads)
             if frames.shape[1:] == (1,):  # LeRobotDataset squeezes the dimension of a single time, but only for videos
                 frames = frames[:, 0]
-            made[key] = self._transformed(key, self._video_frames(key, frames, episode, each, device), places, each)
+            made[key] = self._transformed(key, self._video_frames(key, frames, episode, each, device, videos), places, each)
         made["task"] = [self.tasks[int(t)] for t in self._frames["task_index"][at]]
         if self.subtasks is not None:
             made["subtask"] = [self.subtasks[int(t)] for t in self._frames["subtask_index"][at]]
@@ -496,7 +511,7 @@ class Robots:
         each([partial(decode_some, k) for k in range(min(each.count, len(numbers)))])
         return rows.tensor()
 
-    def _video_frames(self, key: str, wanted: Any, episode: Any, each: Any, device: str) -> Any:
+    def _video_frames(self, key: str, wanted: Any, episode: Any, each: Any, device: str, videos: Videos) -> Any:
         """Returns frames of a camera's videos as float32 from 0 to 1, on the CPU or a GPU. wanted: numbers of frames in the data set, for each sample."""
         times = self._frames["timestamp"]
         shown: list[Shown] = []
@@ -506,8 +521,8 @@ class Robots:
                 t = float(times[p])
                 shown.append(Shown(path, begin + t, len(shown), f"episode {self.episodes[int(e)].number}, {t:.6f} s"))
         rows = Rows(f"{self.root}: frames of {key!r}", wanted.shape, device, self._buffers)
-        parts = parts_of(shown, self._videos, device, each.count)
-        each([partial(decode, part, self._videos, device, float(self.fps), self.tolerance, rows) for part in parts])
+        parts = parts_of(shown, videos, device, each.count)
+        each([partial(decode, part, videos, device, float(self.fps), self.tolerance, rows) for part in parts])
         return rows.tensor()
 
     def _transformed(self, key: str, samples: Any, places: Sequence[Place] | None, each: Any) -> Any:
