@@ -206,6 +206,8 @@ static enum stk_status note_damage(const struct stk_sound_stream *s, int64_t fir
 static enum stk_status send_packet(struct stk_sound_stream *s, int64_t first, struct stk_error *err)
 {
 	const int preroll_packets = s->info.rate ? preroll(s) : -1;
+	/* libavcodec's decoder of FLAC takes the first two headers of a stream for packets without samples, and all others for damaged blocks. */
+	const bool leaves_headers = s->stream->codecpar->codec_id == AV_CODEC_ID_FLAC;
 	struct stk_stream_packets *p = &s->packets;
 	const struct stk_stream_packet *next;
 	for (;; s->f->av_packet_unref(next->packet)) {
@@ -220,6 +222,8 @@ static enum stk_status send_packet(struct stk_sound_stream *s, int64_t first, st
 		next = &p->queue[p->next++];
 		p->ready--;
 		s->relinked |= next->begins_link;
+		if (next->is_header && leaves_headers)
+			continue;
 		if (preroll_packets < 0 || !skip_packet(s, next->packet, first, preroll_packets))
 			break;
 		s->jumped = true;

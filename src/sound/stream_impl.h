@@ -10,7 +10,8 @@
 
 struct stk_stream_packet {
 	AVPacket *packet;
-	bool begins_link; /* the first packet of a stream that follows another one in the file ("chaining") */
+	bool is_header;   /* a packet without samples of a stream that follows another one in the file ("chaining") */
+	bool begins_link; /* the first packet with samples of such a stream */
 };
 
 /* Packets that were read and not sent to the decoder yet. Of an Ogg file they are the packets of one page and the first packet of the next page, since FFmpeg

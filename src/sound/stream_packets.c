@@ -73,11 +73,18 @@ static bool is_chained(const struct stk_sound_stream *s, const AVPacket *before,
 	       (memcmp(a + PAGE_SERIAL, b + PAGE_SERIAL, 4) != 0 || stk__get32(b + PAGE_NUMBER, true) <= stk__get32(a + PAGE_NUMBER, true));
 }
 
-/* Returns whether the packet is in a page without samples, at the beginning of a stream. */
+/* Returns whether the packet is in a page without samples, at the beginning of a stream. In such a page the position is 0, or -1 if a large header of FLAC does
+ * not end in it. The first block of samples may be as large, but it begins with 0xff, and a header does not. */
 static bool is_header(const struct stk_sound_stream *s, const AVPacket *packet)
 {
+	const uint64_t none = UINT64_MAX;
 	uint8_t head[PAGE_HEAD];
-	return read_page(s, packet->pos, head) && stk__get64(head + PAGE_POSITION, true) == 0;
+	if (!read_page(s, packet->pos, head))
+		return false;
+	const uint64_t position = stk__get64(head + PAGE_POSITION, true);
+	if (s->stream->codecpar->codec_id == AV_CODEC_ID_FLAC)
+		return (position == 0 || position == none) && packet->size > 0 && packet->data[0] != 0xff;
+	return position == 0;
 }
 
 /* Returns whether a page with samples of the same stream lies before the file's first packet, so that FFmpeg has dropped it. */
@@ -118,8 +125,10 @@ static enum stk_status check_time(struct stk_sound_stream *s, struct stk_error *
 		return refuse_gap(0, (double)packet->pts * s->stream->time_base.num / s->stream->time_base.den, err);
 	const int64_t missing = before && timed && p->due != AV_NOPTS_VALUE ? packet->pts - p->due : 0;
 	p->linking |= before && (missing || !timed) && is_chained(s, before, packet);
-	if (p->linking && is_header(s, packet))
+	if (p->linking && is_header(s, packet)) {
+		p->queue[p->count - 1].is_header = true;
 		return STK_OK;
+	}
 	if (!timed) {
 		p->due = AV_NOPTS_VALUE;
 		return STK_OK;
@@ -171,7 +180,7 @@ enum stk_status stk__stream_read_packets(struct stk_sound_stream *s, struct stk_
 		struct stk_stream_packet *slot = add_slot(p, s->f);
 		if (!slot)
 			return stk__stream_no_memory(err);
-		slot->begins_link = false;
+		slot->begins_link = slot->is_header = false;
 		enum stk_status status = stk__container_next(s->container, slot->packet, err);
 		if (status == STK_END) {
 			p->ended = true;

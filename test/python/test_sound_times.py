@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import struct
 import subprocess
 
 import numpy as np
@@ -263,6 +264,53 @@ def test_the_length_that_flac_states_is_of_one_chained_stream(folder, serial):
     for start in (SECONDS - 0.3, SECONDS + 2.5):  # decoding begins close to the window
         part = np.concatenate([whole, whole])[round(start * RATE) : round((start + 0.6) * RATE)]
         assert np.array_equal(window(both, start, start + 0.6), part)
+
+
+def with_headers(data: bytes, serial: int, *blocks: tuple[int, bytes]) -> bytes:
+    """Returns a FLAC in Ogg with another serial number, and with further blocks of metadata (kind, contents) after the comment."""
+    made, number = bytearray(), 0
+
+    def add(flags: int, position: bytes, sizes: bytes, body: bytes) -> None:
+        nonlocal number
+        made.extend(b"OggS\0" + bytes([flags]) + position + struct.pack("<III", serial, number, 0) + bytes([len(sizes)]) + sizes + body)
+        number += 1
+
+    for i, (at, size) in enumerate(pages(data)):
+        head = at + 27 + data[at + 26]
+        body = bytearray(data[head : at + size])
+        if i == 0:
+            body[7:9] = struct.pack(">H", 1 + len(blocks))
+        if i == 1:
+            body[0] &= 0x7F  # it is not the last block
+        add(data[at + 5], data[at + 6 : at + 14], data[at + 27 : head], bytes(body))
+        for k, (kind, contents) in enumerate(blocks if i == 1 else ()):
+            block = bytes([kind | (0x80 if k == len(blocks) - 1 else 0)]) + len(contents).to_bytes(3, "big") + contents
+            sizes = b"\xff" * (len(block) // 255) + bytes([len(block) % 255])
+            for first in range(0, len(sizes), 255):
+                ends = first + 255 >= len(sizes)
+                add(first > 0, bytes(8) if ends else b"\xff" * 8, sizes[first : first + 255], block[255 * first : 255 * (first + 255)])
+    return checksummed(bytes(made))
+
+
+PICTURE = struct.pack(">II", 3, 9) + b"image/png" + struct.pack(">6I", 0, 1, 1, 24, 0, 60)
+BLOCKS = {
+    "padding": [(1, bytes(200))],
+    "picture": [(6, PICTURE + b"\x55" * 60)],
+    "large picture": [(6, PICTURE[:-4] + struct.pack(">I", 150_000) + b"\x55" * 150_000)],  # its first pages have no position
+    "seek table": [(3, b"\xff" * 8 + bytes(10))],
+    "application": [(2, b"test" + b"\xff\xf8" * 20)],
+    "all": [(2, b"test"), (3, b"\xff" * 8 + bytes(10)), (6, PICTURE + b"\x55" * 60), (1, bytes(5000))],
+}
+
+
+@pytest.mark.parametrize("blocks", BLOCKS)
+def test_a_later_stream_of_flac_may_have_any_headers(folder, blocks):
+    data, whole = copied(folder, "stated.oga"), samples_of(folder / "whole.flac")
+    both = with_headers(data, 1, *BLOCKS[blocks]) + with_headers(data, 2, *BLOCKS[blocks])
+    want = np.concatenate([whole, whole])
+    assert np.array_equal(stoker.audiodecode(both)[0], want)
+    for start in (0.4, SECONDS - 0.3, SECONDS, SECONDS + 2.5):
+        assert np.array_equal(window(both, start, start + 0.6), want[round(start * RATE) : round((start + 0.6) * RATE)])
 
 
 @pytest.mark.parametrize("name", ["stated.oga", "stated.mkv", "stated.mp4"])
