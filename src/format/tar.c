@@ -3,7 +3,6 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "codec/codec.h"
 #include "codec/foreign.h"
 #include "format/number.h"
 
@@ -229,6 +228,14 @@ bool stk__tar_header_fits(const uint8_t *header, int64_t size)
 	return sum_is_right(header) && is_file((char)header[TYPE]) && (size >= (int64_t)1 << 33 || number_of(header + SIZE, 12) == size);
 }
 
+/* Returns whether a file of this name is a component of a sample (webdataset.h). Says no for names without a dot, since links of such names usually lead to
+ * folders. */
+static bool names_component(const char *name)
+{
+	const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name, *dot = strchr(base, '.');
+	return dot && dot > base;
+}
+
 static enum stk_status take_entry(struct scan *t, const uint8_t *h, int64_t *size, stk_archive_found *found, void *user)
 {
 	char type = (char)h[TYPE];
@@ -251,8 +258,7 @@ static enum stk_status take_entry(struct scan *t, const uint8_t *h, int64_t *siz
 		take_header_name(t, h);
 	t->named = t->sized = false;
 	size_t n = strlen(t->name);
-	const char *dot = strrchr(t->name, '.');
-	if (type == '1' || (type == '2' && dot && stk__image_ending(dot + 1, false)))
+	if (type == '1' || (type == '2' && names_component(t->name)))
 		return refuse_link(t, type);
 	if (!is_file(type) || (n && t->name[n - 1] == '/')) /* a name with a slash at its end is a folder of an old program */
 		return STK_OK;

@@ -290,7 +290,9 @@ def test_bad_texts_by_policy(kind, tmp_path):
 @pytest.mark.parametrize(("kind", "name", "said"), [
     (tarfile.LNKTYPE, "b.cls", 'a hard link, "b.cls", .*--hard-dereference'),
     (tarfile.SYMTYPE, "b.jpg", 'a symbolic link, "b.jpg", .*--dereference'),
-    (tarfile.SYMTYPE, "latest", ""),
+    *((tarfile.SYMTYPE, name, f'a symbolic link, "{re.escape(name)}", .*--dereference')
+      for name in ("b.wav", "b.mp4", "x.y/b.npy", "b.jfif", "b.CLS", "./b.seg.flac")),
+    *((tarfile.SYMTYPE, name, "") for name in ("latest", "x.y/latest", ".hidden", "x/._b.jpg")),
 ])  # fmt: skip
 def test_links_to_files_are_refused(tmp_path, kind, name, said):
     """A link in place of a sample's file, as tar writes for a file's second name, is refused. Otherwise such samples would be missing without a warning."""

@@ -118,8 +118,8 @@ def test_tars_of_every_kind(form, indexed, tmp_path):
         for ending in ("jpg", "cls", "a.b"):
             members.append((f"{folder}{k:04}.{ending}", rng.bytes(int(rng.integers(0, 3000)))))
     tars = [write(tmp_path / f"{k}.tar", members[27 * k : 27 * k + 27] or members[:6], FORMATS[form]) for k in range(2)]
-    with tarfile.open(tars[0], "a", format=FORMATS[form]) as t:  # links and devices, which are not samples
-        link = tarfile.TarInfo("0000.link")
+    with tarfile.open(tars[0], "a", format=FORMATS[form]) as t:  # a link that is not a sample's file
+        link = tarfile.TarInfo("latest")
         link.type, link.linkname = tarfile.SYMTYPE, "0000.jpg"
         t.addfile(link)
     endings = ["a.b", "jpg", "cls"]
