@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define PARTS_MAGIC "STKPARTS" /* the first bytes of an index that `stoker index` wrote for tars */
 
@@ -17,7 +18,7 @@ bool names_tar(const char *path)
 	const size_t n = strstr(path, "://") ? strcspn(path, "?") : strlen(path);
 	for (size_t i = 0; i < sizeof(endings) / sizeof(*endings); i++) {
 		const size_t m = strlen(endings[i]);
-		if (n > m && !strncmp(path + n - m, endings[i], m))
+		if (n > m && !strncasecmp(path + n - m, endings[i], m))
 			return true;
 	}
 	return false;
@@ -100,7 +101,7 @@ static void on_component(void *user, const char *ending, int64_t files)
 		append(s->tars->images, sizeof(s->tars->images), ";", ending);
 	else
 		append(s->others, sizeof(s->others), ", ", ending);
-	s->tars->labels |= !strcmp(ending, "cls");
+	s->tars->labels |= !strcasecmp(ending, "cls");
 }
 
 enum stk_status tars_look(struct tars *t, const char *source, struct stk_storage *storage, struct stk_error *err)

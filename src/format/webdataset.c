@@ -72,18 +72,31 @@ static const char *last_part(const char *path)
 	return slash ? slash + 1 : path;
 }
 
+static char lower(char c)
+{
+	return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
+}
+
 static bool same(const char *a, const char *b, size_t n, bool ignore_case)
 {
-	for (size_t i = 0; i < n; i++) {
-		char x = a[i], y = b[i];
-		if (ignore_case) {
-			x = x >= 'A' && x <= 'Z' ? (char)(x + ('a' - 'A')) : x;
-			y = y >= 'A' && y <= 'Z' ? (char)(y + ('a' - 'A')) : y;
-		}
-		if (x != y)
+	for (size_t i = 0; i < n; i++)
+		if (ignore_case ? lower(a[i]) != lower(b[i]) : a[i] != b[i])
 			return false;
-	}
 	return true;
+}
+
+/* Returns the same hash for endings that `same` finds equal. */
+static uint64_t hash_of(const char *ending, size_t n, bool ignore_case)
+{
+	uint64_t hash = 0;
+	char piece[64];
+	for (size_t m; n; ending += m, n -= m) {
+		m = n < sizeof piece ? n : sizeof piece;
+		for (size_t i = 0; i < m; i++)
+			piece[i] = ignore_case ? lower(ending[i]) : ending[i];
+		hash = stk__hash_bytes(hash, piece, m);
+	}
+	return hash;
 }
 
 /* Returns whether `ending`, of n bytes, is one of the alternatives, such as "jpg;png". */
@@ -130,7 +143,7 @@ static enum stk_status found_double(struct stk_collect *c, const char *ending, s
 static enum stk_status add_component(
 	struct stk_collect *c, const char *ending, size_t n, int64_t offset, int64_t size, uint32_t header_hash)
 {
-	uint64_t hash = stk__hash_bytes(0, ending, n);
+	uint64_t hash = hash_of(ending, n, c->o->ignore_case);
 	bool reported = false;
 	count_ending(c->there, ending, n);
 	for (int32_t k = 0; k < c->o->part_count; k++) {

@@ -729,6 +729,9 @@ def test_tars_and_their_indexes_are_data_sets(folder, tars, tmp_path):
         width, height = Image.open(sorted(folder.rglob("*.jpg"))[0]).size
         assert all((s["width"], s["height"], s.get("label")) == (width, height, label and int(label)) for s in view["samples"])
         assert "readers.webdataset" in stoker("explain", source).stdout
+    image = sorted(folder.rglob("*.jpg"))[0].read_bytes()
+    (tmp_path / "UPPER.TAR").write_bytes(tar_of([(f"{k}.{end}", data) for k in range(3) for end, data in (("JPG", image), ("CLS", b"7"))]))
+    assert json.loads(stoker("inspect", tmp_path / "UPPER.TAR", "--json").stdout)["by_class"] == {"7": 3}, "the case does not matter"
     assert "20 samples" in stoker("bench", tars / "both", "--seconds", 0.1, "-q").stdout
     for command in ("inspect", "view", "bench"):
         assert "have no image; they have txt" in stoker(command, tars / "none.tar", code=1).stderr

@@ -186,6 +186,34 @@ def test_components_have_the_kinds_of_their_endings(shards, tmp_path):
     assert next(iter(Loader(images, 2, transforms=SMALL)))._fields == ("image",)
 
 
+def test_endings_in_upper_case(tmp_path):
+    """The case of endings does not matter: neither for the files that are read, nor for the label that the Loader chooses, nor for the kinds of components.
+    Tars and components in lower case are the reference."""
+
+    def read(change, components):
+        tar = tmp_path / f"{change.__name__}.tar"
+        names = [(*name.rpartition("."), data) for k in range(3) for name, data in sample(k)]
+        write(tar, [(stem + dot + change(ending), data) for stem, dot, ending, data in names])
+        more = {"transforms": SMALL, "seed": 5, "fields": None}
+        loader = Loader(tar, 3, **more) if components is None else Loader.from_tars(tar, 3, components=components, **more)
+        batch = next(iter(loader))
+        return [(name, value.tolist() if hasattr(value, "tolist") else value) for name, value in batch._asdict().items()], loader
+
+    wanted = {"image": "jpg", "label": "cls", "text": "txt", "meta": "json"}
+    for components in (None, wanted):
+        expected, _ = read(str.lower, components)
+        assert dict(expected)["label"] == [0, 1, 2]
+        assert read(str.upper, components)[0] == expected
+    assert read(str.lower, {name: ending.upper() for name, ending in wanted.items()})[0] == expected
+    (tmp_path / "packing.txt").touch()
+    (tmp_path / "classes.txt").write_text("a\nb\nc\n")
+    assert read(str.upper, None)[1].classes == read(str.upper, {"image": "JPG", "label": "CLS"})[1].classes == ["a", "b", "c"]
+    assert read(str.upper, {"image": "JPG", "label": ("CLS", "bytes")})[1].classes == []
+    twice = write(tmp_path / "twice.tar", [("1.jpg", jpeg(1)), ("1.JPG", jpeg(2))])
+    with pytest.raises(StokerError, match=r'the sample that begins with 1\.jpg has a second "JPG"'):
+        Loader(twice, 1)
+
+
 @pytest.mark.parametrize("shape", [(), (1,), (1, 1), (3,)])
 def test_arrays_keep_their_shape(shape, tmp_path):
     def npy(k):

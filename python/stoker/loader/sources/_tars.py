@@ -125,7 +125,8 @@ def _default(endings: Mapping[str, int], tars: Sequence[str], images: Sequence[s
             f"Loader: the samples of {_short(tars)} have no {what} ({', '.join(images)}); they have {', '.join(endings) or 'nothing'}: say which "
             'component it is: Loader.from_tars(tars, ..., components={"image": "..."})'
         )
-    label = next((ending for ending in _LABELS if ending in endings), None)
+    lower = {ending.lower() for ending in endings}  # the reader ignores the case
+    label = next((ending for ending in _LABELS if ending in lower), None)
     return {"image": ";".join(images), **({"label": label} if label else {})}
 
 
@@ -246,7 +247,9 @@ class TarSource(Source):
         """Returns the class names from the file classes.txt of `stoker pack`; [] without it, for tars in several folders, or if the label is not from
         `.cls`."""
         folders = {Path(tar).parent for tar in self.tars if "://" not in tar}
-        if len(folders) != 1 or self.components.get("label") not in ("cls", ("cls", "int")):
+        components = dict(zip(self.components, zip(self.endings, self.kinds, strict=True), strict=True))
+        ending, kind = components.get("label", ("", ""))
+        if len(folders) != 1 or ending.lower() != "cls" or kind != "int":
             return []
         folder = folders.pop()
         try:
@@ -294,7 +297,7 @@ def _parsed_component(name: str, given: Any) -> tuple[str, str]:
             f"Loader: components[{name!r}] is an ending, as 'cls' or 'jpg;png', or a pair of it and 'int', 'text', 'json', 'array', 'list' or 'bytes', "
             f"not {given!r}"
         )
-    return endings, "image" if name == "image" else kind or _KINDS.get(endings.rpartition(".")[2].partition(";")[0], "bytes")
+    return endings, "image" if name == "image" else kind or _KINDS.get(endings.lower().rpartition(".")[2].partition(";")[0], "bytes")
 
 
 def node_of(part: DataNode, kind: str, spec: Spec) -> DataNode:
