@@ -96,39 +96,64 @@ static uint64_t big_endian(const uint8_t *p, int n)
 	return v;
 }
 
-static bool is_box(const uint8_t *head, const char *name)
-{
-	return memcmp(head + 4, name, 4) == 0;
-}
-
 static void expect(const struct stk_container *c, int64_t offset, int64_t n)
 {
 	if (c->in->expect)
 		c->in->expect(c->in->user, offset, n);
 }
 
-/* Returns whether a box at a depth of `path`, between `at` and `end`, is a table with one size for all packets (stsz) that adds up to far more than the file's
- * size. Such a table has a few bytes, but FFmpeg would make a list of all its packets. Other tables have an entry for each packet. */
+enum { BOX_HEAD = 8, BOX_LONG_HEAD = 16 };
+
+/* A box of an MP4 file. */
+struct box {
+	char name[4];
+	uint64_t size;      /* with the header; may exceed what the file has; 0: the header states an impossible size */
+	int64_t begin, end; /* range of the contents; `end` is limited to the end of the boxes around it */
+};
+
+/* Reads the header of the box at `at`, inside of a range that ends at `end`. The box's own `end` is where the next box begins. Returns false if the range has no
+ * further box, or if reading fails. */
+static bool next_box(const struct stk_media_input *in, int64_t at, int64_t end, struct box *out)
+{
+	uint8_t head[BOX_LONG_HEAD] = {0};
+	const int64_t left = end - at;
+	if (left < BOX_HEAD || stk__media_read(in, at, head, (size_t)(left < BOX_LONG_HEAD ? left : BOX_LONG_HEAD), NULL))
+		return false;
+	const uint64_t stated = big_endian(head, 4);
+	const int64_t n = stated == 1 ? BOX_LONG_HEAD : BOX_HEAD;
+	const uint64_t size = stated == 1 ? big_endian(head + 8, 8) : stated == 0 ? (uint64_t)left : stated; /* 0: to the end */
+	memcpy(out->name, head + 4, 4);
+	out->size = size < (uint64_t)n ? 0 : size;
+	out->begin = n < left ? at + n : end;
+	out->end = out->size && size < (uint64_t)left ? at + (int64_t)size : end;
+	return true;
+}
+
+static bool is_named(const struct box *box, const char *name)
+{
+	return memcmp(box->name, name, 4) == 0;
+}
+
+/* Returns whether a table of sizes (stsz), whose contents begin at `at`, has one size for all packets and adds up to far more than the file's size. Such a table
+ * has a few bytes, but FFmpeg would make a list of all its packets. Other tables have an entry for each packet. */
+static bool is_too_long(const struct stk_container *c, int64_t at, int64_t end)
+{
+	enum { SIZE = 4, COUNT = 8, TABLE = 12 };
+	uint8_t table[TABLE] = {0};
+	return !stk__media_read(c->in, at, table, (size_t)(end - at < TABLE ? end - at : TABLE), NULL) &&
+	       big_endian(table + SIZE, 4) * big_endian(table + COUNT, 4) / STK_MEDIA_MOST_TIMES > (uint64_t)c->in->size;
+}
+
+/* Returns whether is_too_long is true of a table of sizes in one of the boxes between `at` and `end`, which are at a depth of `path`. */
 static bool lists_too_much(const struct stk_container *c, int64_t at, int64_t end, int depth)
 {
-	enum { MOST_BOXES = 1000, HEAD = 8, TABLE = 20 };
+	enum { MOST_BOXES = 1000 };
 	static const char *const path[] = {"trak", "mdia", "minf", "stbl", "stsz"};
-	for (int i = 0; i < MOST_BOXES && end - at >= HEAD; i++) {
-		uint8_t head[TABLE] = {0};
-		const size_t n = end - at < TABLE ? (size_t)(end - at) : TABLE;
-		if (stk__media_read(c->in, at, head, n, NULL))
-			return false;
-		int64_t size = (int64_t)big_endian(head, 4);
-		if (size < HEAD || size > end - at)
-			size = end - at;
-		if (is_box(head, path[depth])) {
-			const uint64_t bytes = big_endian(head + 12, 4) * big_endian(head + 16, 4);
-			if (depth == 4 ? bytes / STK_MEDIA_MOST_TIMES > (uint64_t)c->in->size
-				       : lists_too_much(c, at + HEAD, at + size, depth + 1))
-				return true;
-		}
-		at += size;
-	}
+	struct box box;
+	for (int i = 0; i < MOST_BOXES && next_box(c->in, at, end, &box); i++, at = box.end)
+		if (is_named(&box, path[depth]) &&
+			(depth < 4 ? lists_too_much(c, box.begin, box.end, depth + 1) : is_too_long(c, box.begin, end)))
+			return true;
 	return false;
 }
 
@@ -137,30 +162,25 @@ static bool lists_too_much(const struct stk_container *c, int64_t at, int64_t en
 static bool is_listed(struct stk_container *c)
 {
 	enum { MOST_BOXES = 1000, LAST = 16 << 20, SLACK = 4096 };
+	static const char *const first[] = {"ftyp", "moov", "mdat", "wide", "free", "skip"};
+	struct box box;
 	int64_t at = 0;
-	for (int i = 0; i < MOST_BOXES; i++) {
-		uint8_t head[16];
-		if (c->in->size - at < 16)
+	for (int i = 0; i < MOST_BOXES; i++, at = box.end) {
+		if (c->in->size - at < BOX_LONG_HEAD)
 			return true;
-		if (stk__media_read(c->in, at, head, sizeof head, NULL))
+		if (!next_box(c->in, at, c->in->size, &box) || is_named(&box, "moof") || box.size == 0 || box.size > INT64_MAX / 2)
 			return false;
-		uint64_t size = big_endian(head, 4);
-		size = size == 1 ? big_endian(head + 8, 8) : size;
-		if ((at == 0 && !(is_box(head, "ftyp") || is_box(head, "moov") || is_box(head, "mdat") || is_box(head, "wide") ||
-					is_box(head, "free") || is_box(head, "skip"))) ||
-			is_box(head, "moof"))
+		bool known = at > 0;
+		for (size_t k = 0; k < sizeof first / sizeof *first; k++)
+			known |= is_named(&box, first[k]);
+		if (!known)
 			return false;
-		if (size == 0) /* the box extends to the end of the file */
-			return true;
-		if (size < 8 || size > INT64_MAX / 2)
-			return false;
-		if (is_box(head, "moov")) {
-			expect(c, at, (int64_t)size + SLACK);
-			c->overfull |= lists_too_much(c, at + 8, (int64_t)size < c->in->size - at ? at + (int64_t)size : c->in->size, 0);
+		if (is_named(&box, "moov")) {
+			expect(c, at, (int64_t)box.size + SLACK);
+			c->overfull |= lists_too_much(c, box.begin, box.end, 0);
 		}
-		at += (int64_t)size;
-		if (is_box(head, "mdat")) /* the moov box probably follows */
-			expect(c, at, LAST);
+		if (is_named(&box, "mdat")) /* the moov box probably follows */
+			expect(c, box.end, LAST);
 	}
 	return false;
 }
@@ -413,7 +433,7 @@ static bool is_avi_cut(const struct stk_container *c)
  * other MP4 files lists packets that are missing, so reading these fails. */
 static bool is_mp4_cut(const struct stk_container *c)
 {
-	enum { HEAD = 16, LEAST = 8, BLOCK = 64 << 10, MOST = 64 << 20 };
+	enum { HEAD = 16, BLOCK = 64 << 10, MOST = 64 << 20 }; /* HEAD: from the header of a moof box to the name of the mfhd box in it */
 	uint8_t *p = stk__alloc(BLOCK + HEAD);
 	int64_t at = -1;
 	for (int64_t from = c->in->size; p && at < 0 && from > 0 && c->in->size - from < MOST && !c->listed;) {
@@ -422,23 +442,16 @@ static bool is_mp4_cut(const struct stk_container *c)
 		if (stk__media_read(c->in, begin, p, (size_t)n, NULL))
 			break;
 		for (int64_t i = n - HEAD; i >= 0 && at < 0; i--)
-			if (is_box(p + i, "moof") && is_box(p + i + 8, "mfhd"))
+			if (memcmp(p + i + 4, "moof", 4) == 0 && memcmp(p + i + 12, "mfhd", 4) == 0)
 				at = begin + i;
 		from = begin;
 	}
 	bool cut = false, open = false; /* open: the mdat box of the last fragment has not come yet */
-	for (int64_t left; at >= 0 && (left = c->in->size - at) >= LEAST;) {
-		memset(p, 0, HEAD);
-		if (stk__media_read(c->in, at, p, (size_t)(left < HEAD ? left : HEAD), NULL))
-			break;
-		uint64_t size = big_endian(p, 4);
-		size = size == 1 ? big_endian(p + 8, 8) : size == 0 ? (uint64_t)left : size;
-		const bool moof = is_box(p, "moof"), mdat = is_box(p, "mdat");
+	struct box box;
+	for (; at >= 0 && !cut && next_box(c->in, at, c->in->size, &box); at = box.size ? box.end : -1) {
+		const bool moof = is_named(&box, "moof"), mdat = is_named(&box, "mdat");
 		open = moof || (open && !mdat);
-		cut = size > (uint64_t)left && (moof || mdat);
-		if (size < LEAST || size > (uint64_t)left)
-			break;
-		at += (int64_t)size;
+		cut = box.size > (uint64_t)(c->in->size - at) && (moof || mdat);
 	}
 	stk__free(p);
 	return cut || open;

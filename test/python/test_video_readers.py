@@ -394,8 +394,23 @@ def test_a_replaced_video_is_decoded_with_its_own_index(tmp_path):
     assert len(pipe.bad_samples()) == 1
 
 
-def with_equal_packets(path, count):
-    """Returns the bytes of an MP4 file, changed so that its header lists `count` packets of one byte each."""
+def state_size(data, name, form):
+    """Changes how the only box with this name states its size, and the size of a moov box around it. Returns the size and the position of the box."""
+    at = data.find(name) - 4
+    size = int.from_bytes(data[at : at + 4], "big")
+    if form == "to the end":
+        data[at : at + 4] = bytes(4)
+    elif form == "64 bits":
+        size += 8
+        data[at : at + 8] = struct.pack(">I4sQ", 1, name, size)
+        moov = data.find(b"moov") - 4
+        if moov < at:
+            struct.pack_into(">I", data, moov, int.from_bytes(data[moov : moov + 4], "big") + 8)
+    return size, at
+
+
+def with_equal_packets(path, count, moov="32 bits", trak="32 bits"):
+    """Returns the bytes of an MP4 file, changed so that its header lists `count` packets of one byte each. moov, trak: how these boxes state their sizes."""
     data = bytearray(path.read_bytes())
     for name, values in ((b"stsz", (1, count)), (b"stts", (1, count)), (b"stsc", (1, 1, count, 1)), (b"stco", (1,))):
         struct.pack_into(f">{len(values)}I", data, data.find(name) + 8, *values)
@@ -403,6 +418,9 @@ def with_equal_packets(path, count):
         at = data.find(name)
         if at > 0:
             data[at : at + 4] = b"free"
+    state_size(data, b"trak", trak)
+    size, at = state_size(data, b"moov", moov)
+    assert at + size == len(data)
     return np.frombuffer(bytes(data), np.uint8)
 
 
@@ -411,8 +429,8 @@ def test_a_header_cannot_take_memory_beyond_the_limit(tmp_path):
     path = tmp_path / "short.mp4"
     videos.ffmpeg("-f lavfi -i testsrc2=size=128x96:rate=25:duration=0.4 -c:v libx264 -bf 0", path)
 
-    def refuse(count, message):
-        data = with_equal_packets(path, count)
+    def refuse(count, message, **sizes):
+        data = with_equal_packets(path, count, **sizes)
 
         @pipeline_def(batch_size=1, num_threads=1, device_id=None, memory_limit=1 << 20)
         def define():
@@ -421,7 +439,8 @@ def test_a_header_cannot_take_memory_beyond_the_limit(tmp_path):
         with pytest.raises(stoker.StokerError, match=message):
             define().run()
 
-    refuse(20_000_000, "the header lists packets of more than 64 times the file's size")
+    for sizes in ({}, {"moov": "64 bits"}, {"trak": "64 bits"}, {"moov": "to the end"}, {"moov": "64 bits", "trak": "64 bits"}):
+        refuse(20_000_000, "the header lists packets of more than 64 times the file's size", **sizes)
     refuse(60 * path.stat().st_size, "the list of its packets takes more than .* that memory_limit leaves")
 
 
