@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What the context keeps of earlier packets, even if it is flushed. open_context resets it. */
+/* The context keeps this state of earlier packets even if it is flushed. open_context resets it. */
 struct past {
 	bool used;  /* the context has decoded a packet */
 	bool dirty; /* damage, of which the decoder of H.264 keeps parts, or different or unknown headers: the context is not used again */
@@ -34,7 +34,7 @@ struct run {
 	bool left_out; /* packets of HEVC that no wanted frame needs were not sent */
 };
 
-/* What libavcodec has begun for the last packet. send_packet resets it. */
+/* Pictures that libavcodec has begun for the last packet. send_packet resets them. */
 struct last_packet {
 	/* H.264: the last frames, or NULL. Several belong to one packet if references are missing, and a picture with film grain has a second frame. They belong
 	 * to libavcodec's decoder, which keeps them as long as the context. Only read before the next packet is sent. */
@@ -83,7 +83,7 @@ struct attempt {
 	bool continued; /* the segment, or a part of it, was decoded from where the last call stopped */
 };
 
-/* What the attempt has found since decoding began at a packet. decode_from resets it. */
+/* Damage that the attempt has found since decoding began at a packet. decode_from resets it. */
 struct findings {
 	int32_t damaged; /* index of the first packet that libavcodec refused or the demuxer found incomplete, or -1 */
 	int code;        /* libavcodec's error code for that packet; 0: it refers to a picture that is missing */
