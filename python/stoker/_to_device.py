@@ -7,7 +7,7 @@ import math
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stoker import _core, _numbers
 from stoker._signatures import suggests
@@ -142,7 +142,7 @@ def start(
     sources: set[Any] = set()
     rest: Any = range(len(leaves))
     if pack:
-        buffers, sources, rest = _copy_packed(leaves, made, device, pinned, align, chunk, least, torch)
+        buffers, sources, rest = _copy_packed(leaves, made, Packing(device, pinned, align, chunk, least))
     for k in rest:
         source = leaves[k].device
         if source != device:
@@ -288,25 +288,35 @@ def _tensor_of(array: Any, torch: Any) -> Any:
     return torch.from_numpy(array)
 
 
-def _copy_packed(
-    leaves: list[Any], made: list[Any], device: Any, pinned: bool, align: int, chunk: int, least: int, torch: Any
-) -> tuple[list[Any], set[Any], list[int]]:
+class Packing(NamedTuple):
+    """How tensors are packed for a copy. device: where the copies go. The others are arguments of `start`."""
+
+    device: Any
+    pinned: bool
+    align: int
+    chunk: int
+    least: int
+
+
+def _copy_packed(leaves: list[Any], made: list[Any], packing: Packing) -> tuple[list[Any], set[Any], list[int]]:
     """Copies tensors in few copies, and stores the results in `made`. A tensor that is on the device already stays. Returns the buffers of the copies, the
     devices that they were copied from, and the indexes of the tensors that cannot be packed.
 
     The tensors of a group are adjacent in a buffer, so that one torch.cat packs them, and one unsafe_split_with_sizes returns views of their copies.
     Tensors without dimensions use torch.stack and unbind.
     """
-    groups, rest = _core.tree_groups(leaves, torch.Tensor, align, least)
+    import torch
+
+    groups, rest = _core.tree_groups(leaves, torch.Tensor, packing.align, packing.least)
     by_source: dict[Any, list[Any]] = {}
     for group in groups:
         source = group[0][0].device
-        if source != device:
+        if source != packing.device:
             by_source.setdefault(source, []).append(group)
     buffers: list[Any] = []
     try:
         for source, members in by_source.items():
-            buffers += [_copy_pieces(made, pieces, source, device, pinned, torch) for pieces in _chunks(members, chunk, align)]
+            buffers += [_copy_pieces(made, pieces, source, packing) for pieces in _chunks(members, packing)]
     except (RuntimeError, NotImplementedError):
         # torch.cat refuses tensors that need a gradient, are sparse or quantized. Tensors are checked for these properties only now, because a check of
         # hundreds of them takes time.
@@ -320,7 +330,7 @@ def _copy_packed(
     else:
         return buffers, {*by_source}, rest
     packable = [None if k in unpackable else leaf for k, leaf in enumerate(leaves)]
-    return _copy_packed(packable, made, device, pinned, align, chunk, least, torch)
+    return _copy_packed(packable, made, packing)
 
 
 class _Piece:
@@ -356,11 +366,12 @@ def _padding(like: Any, step: int, torch: Any) -> list[Any]:
     return made
 
 
-def _chunks(groups: list[Any], chunk: int, align: int) -> Any:
-    """Yields lists of pieces, one list for each packed copy. The pieces of a list have at most `chunk` bytes together, unless one tensor is larger: then it is
-    the only one in its list."""
+def _chunks(groups: list[Any], packing: Packing) -> Any:
+    """Yields lists of pieces, one list for each packed copy. The pieces of a list have at most `packing.chunk` bytes together, unless one tensor is larger:
+    then it is the only one in its list."""
     import torch
 
+    align, chunk = packing.align, packing.chunk
     part: list[_Piece] = []
     used, unit = 0, max(64, align)
     for tensors, rows, members, padding, step in groups:
@@ -401,9 +412,12 @@ def _numbers_of(view: Any, torch: Any) -> Any:
         return view.unbind(0)
 
 
-def _copy_pieces(made: list[Any], pieces: list[_Piece], source: Any, device: Any, pinned: bool, torch: Any) -> Any:
+def _copy_pieces(made: list[Any], pieces: list[_Piece], source: Any, packing: Packing) -> Any:
+    import torch
+
+    device = packing.device
     total = -(-(pieces[-1].begin + pieces[-1].size) // 64) * 64
-    can_pin = pinned and torch.cuda.is_available()
+    can_pin = packing.pinned and torch.cuda.is_available()
     staged = torch.empty(total, dtype=torch.uint8, device=source, pin_memory=can_pin and source.type == "cpu")
     target = torch.empty(total, dtype=torch.uint8, device=device, pin_memory=can_pin and device.type == "cpu")
     for piece in pieces:

@@ -74,7 +74,7 @@ def test_packing_keeps_values_and_alignment(rng):
     leaves += [torch.tensor([1, 2, 3], dtype=torch.uint8), torch.ones(4, 3).t()]
     for align, chunk in [(1, 100), (16, 1 << 20), (64, 256), (16, 1)]:
         made = [None] * len(leaves)
-        _, sources, rest = _to_device._copy_packed(leaves, made, OTHER_CPU, False, align, chunk, 0, torch)
+        _, sources, rest = _to_device._copy_packed(leaves, made, _to_device.Packing(OTHER_CPU, False, align, chunk, 0))
         assert sources == {torch.device("cpu")} and rest == []
         assert all(torch.equal(a, b) and a.is_contiguous() and a.data_ptr() % align == 0 for a, b in zip(made, leaves, strict=True))
         assert all(a.data_ptr() != b.data_ptr() for a, b in zip(made, leaves, strict=True))
@@ -289,7 +289,7 @@ def test_tensors_that_cannot_be_packed_are_copied_one_by_one(rng):
         torch.full((3, 1, 2), 5.0),
     ]
     made = list(leaves)
-    _, _, rest = _to_device._copy_packed(leaves, made, OTHER_CPU, False, 16, 1 << 20, 0, torch)
+    _, _, rest = _to_device._copy_packed(leaves, made, _to_device.Packing(OTHER_CPU, False, 16, 1 << 20, 0))
     assert sorted(rest) == [1, 2, 3, 6, 8]
     for k, (a, b) in enumerate(zip(made, leaves, strict=True)):
         assert (a is b) == (k in rest), k
