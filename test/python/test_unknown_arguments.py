@@ -108,3 +108,18 @@ def test_signatures_stay_as_they_are():
     assert list(inspect.signature(Storage).parameters)[:3] == ["endpoint", "region", "access_key"]
     assert next(iter(inspect.signature(stoker.imread).parameters)) == "path"
     assert stoker.imread.__module__ == "stoker._image"
+
+
+def test_each_argument_of_torchs_dataloader_has_an_effect():
+    """The table of the effects has all of torch's arguments, and those that Loader itself lacks are typed in Arguments."""
+    from stoker.loader._options import Arguments
+    from stoker.loader._refused import OF_TORCH
+
+    torch = pytest.importorskip("torch")
+    of_torch = {*inspect.signature(torch.utils.data.DataLoader.__init__).parameters, "in_order"}  # which older versions lack
+    of_samples = {"self", "batch_size", "shuffle", "sampler", "batch_sampler", "collate_fn", "drop_last"}
+    assert set(OF_TORCH) == of_torch - of_samples
+    assert {name for name, of in OF_TORCH.items() if of.effect != "own"} <= set(Arguments.__annotations__)
+    assert {name for name, of in OF_TORCH.items() if of.effect == "own"} == {"pin_memory", "timeout"}
+    for name, of in OF_TORCH.items():
+        assert bool(of.why) == (of.effect in ("ignored", "refused")), name

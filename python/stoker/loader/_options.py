@@ -17,12 +17,11 @@ from stoker._signatures import hint_for
 from stoker._where import notice
 from stoker.errors import InvalidArgumentError, StokerError, UnsupportedError
 from stoker.loader._order import LARGEST_BATCH
-from stoker.loader._refused import OF_DATASETS
+from stoker.loader._refused import OF_DATASETS, OF_TORCH, OfTorch
 
 
 class Arguments(PassedOn, total=False):
-    """Further arguments of a Loader: settings of its pipeline, and arguments of torch's DataLoader. Of torch's arguments, `dataset` and multiprocessing_context
-    are used, `generator` raises an error, and the others have no effect."""
+    """Further arguments of a Loader: settings of its pipeline, and arguments of torch's DataLoader, whose effect OF_TORCH says."""
 
     dataset: Any
     num_workers: Any
@@ -71,19 +70,6 @@ class LoaderArguments(Arguments, total=False):
 # Names of all arguments, also in the forms that torch's data sets give to them.
 ARGUMENTS = frozenset(("source", "batch_size", *LoaderArguments.__annotations__)) | OF_DATASETS
 
-_IGNORED = {
-    "num_workers": "Stoker works with threads, and num_threads says how many; python_workers runs the Python of a Dataset in processes",
-    "persistent_workers": "there are no worker processes, or with python_workers they stay",
-    "prefetch_factor": "prefetch says how many batches are made ahead",
-    "worker_init_fn": "there are no worker processes",
-    "in_order": "batches always come in order",
-    "pin_memory_device": "device says where batches lie",
-}
-_REFUSED = {
-    "generator": "seed is what order and augmentation follow from",
-}
-
-
 # Arguments of Loader's class methods that Loader itself does not have.
 _OF_METHODS = {
     "Loader.from_csv": ("path", "targets", "root"),
@@ -108,7 +94,7 @@ def _unknown(name: str, names: Sequence[str]) -> TypeError:
     hint = (
         f"it is an argument of {' and '.join(methods)}"
         if methods
-        else hint_for(name, dict.fromkeys([*names, *_IGNORED, *table(PassedOn)]), "")
+        else hint_for(name, dict.fromkeys([*names, *(n for n, of in OF_TORCH.items() if of.effect == "ignored"), *table(PassedOn)]), "")
     )
     return TypeError(f"Loader: there is no argument '{name}'" + (f"; {hint}" if hint else ""))
 
@@ -118,7 +104,7 @@ def refuse_unknown(arguments: Mapping[str, Any], method: Callable[..., Any], cls
     it, whose constructor may pass further named arguments to Loader's constructor."""
     constructors = [vars(base)["__init__"] for base in cls.__mro__ if base is not object and "__init__" in vars(base)]
     own = [name for function in (method, *constructors) for name in inspect.signature(function).parameters]
-    known = {*own, "dataset", "multiprocessing_context", *table(PassedOn), *_IGNORED, *_REFUSED}
+    known = {*own, *table(PassedOn), *OF_TORCH}
     for name in arguments:
         if name not in known:
             raise _unknown(name, own)
@@ -126,19 +112,18 @@ def refuse_unknown(arguments: Mapping[str, Any], method: Callable[..., Any], cls
 
 def take_more(more: Arguments, names: list[str]) -> dict[str, Any]:
     """Returns those of the arguments `more` that are settings of the pipeline, without timeout=0. Prints a notice for arguments of torch's DataLoader without
-    effect, and raises an error for others, except `dataset` and multiprocessing_context. names: the names of all arguments of a Loader, for advice."""
+    effect, and raises an error for arguments that are refused or unknown. names: the names of all arguments of a Loader, for advice."""
     settings = {}
     for name, value in more.items():
-        if name in ("dataset", "multiprocessing_context"):
-            continue
+        of_torch = OF_TORCH.get(name, OfTorch("unknown"))
         if name in table(PassedOn):
             settings[name] = value
-        elif name in _IGNORED:
+        elif of_torch.effect == "refused":
+            raise InvalidArgumentError(f"Loader: there is no {name}: {of_torch.why}")
+        elif of_torch.effect == "ignored":
             if value and (name, value) != ("in_order", True):
-                notice(f"{name} is taken and ignored: {_IGNORED[name]}")
-        elif name in _REFUSED:
-            raise InvalidArgumentError(f"Loader: there is no {name}: {_REFUSED[name]}")
-        else:
+                notice(f"{name} is taken and ignored: {of_torch.why}")
+        elif of_torch.effect != "used":
             raise _unknown(name, names)
     if settings.get("timeout") == 0:  # in torch's DataLoader, 0 means no limit
         del settings["timeout"]

@@ -4,43 +4,43 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from stoker.errors import StateError
 
-# Attributes of torch's DataLoader and of Loader that RobotLoader and Mixture do not have, besides `sampler` and `dataset`.
-_OF_LOADERS = (
-    *(
-        "batch_sampler",
-        "collate_fn",
-        "drop_last",
-        "generator",
-        "multiprocessing_context",
-        "num_workers",
-        "persistent_workers",
-        "pin_memory",
+
+class OfTorch(NamedTuple):
+    """What a Loader does with an argument of torch's DataLoader: "own": Loader has this argument, "used", "ignored" or "refused". why: for the latter two, what
+    Loader has in its place."""
+
+    effect: str
+    why: str = ""
+
+
+# The arguments of torch's DataLoader, except for those that decide which samples are in a batch. Arguments in LoaderArguments has those that are not "own".
+OF_TORCH = {
+    "dataset": OfTorch("used"),
+    "multiprocessing_context": OfTorch("used"),
+    "pin_memory": OfTorch("own"),
+    "timeout": OfTorch("own"),
+    "num_workers": OfTorch(
+        "ignored", "Stoker works with threads, and num_threads says how many; python_workers runs the Python of a Dataset in processes"
     ),
-    *("pin_memory_device", "prefetch_factor", "timeout", "worker_init_fn", "as_dataloader", "class_to_idx", "classes", "pipeline", "show"),
+    "persistent_workers": OfTorch("ignored", "there are no worker processes, or with python_workers they stay"),
+    "prefetch_factor": OfTorch("ignored", "prefetch says how many batches are made ahead"),
+    "worker_init_fn": OfTorch("ignored", "there are no worker processes"),
+    "in_order": OfTorch("ignored", "batches always come in order"),
+    "pin_memory_device": OfTorch("ignored", "device says where batches lie"),
+    "generator": OfTorch("refused", "seed is what order and augmentation follow from"),
+}
+# Arguments that programs may set on a torch DataLoader that they did not make. They have no effect on one from as_dataloader().
+OF_DATALOADERS = frozenset(OF_TORCH) - {"dataset"}
+# Attributes of torch's DataLoader and of Loader that RobotLoader and Mixture do not have, besides `sampler` and `dataset`.
+_OF_LOADERS = OF_DATALOADERS.union(
+    ("batch_sampler", "collate_fn", "drop_last"), ("as_dataloader", "class_to_idx", "classes", "pipeline", "show")
 )
-
-
 # Attributes of data sets that hold transforms.
 OF_DATASETS = frozenset(("transform", "transforms", "target_transform"))
-# Arguments of Loader that programs may set on a torch DataLoader that they did not make. They have no effect on one from as_dataloader().
-OF_DATALOADERS = frozenset(
-    (
-        "generator",
-        "in_order",
-        "multiprocessing_context",
-        "num_workers",
-        "persistent_workers",
-        "pin_memory",
-        "pin_memory_device",
-        "prefetch_factor",
-        "timeout",
-        "worker_init_fn",
-    )
-)
 
 
 def read_once(of: str, name: str) -> AttributeError:
