@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from stoker._arrays import infinite_in
 from stoker.errors import InvalidArgumentError
 
-_INDEX = 4  # bytes of an index into a dictionary, and of an offset of a text
+INDEX = 4  # bytes of an index into a dictionary, and of an offset of a text
 _WIDTHS = {"bool": 1, "float32": 4, "int64": 8}  # bytes of a value by its type in batches
 _PHYSICAL = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 8, "FLOAT": 4, "DOUBLE": 8}  # bytes of a value by its type in Parquet
 IMAGE, BYTES, TEXT, NUMBER, ARRAY, OBJECT = "image", "bytes", "text", "number", "array", "object"
@@ -176,7 +176,7 @@ def _width(column: Column, chunk: Any) -> int:
     type = plain_type(column.type)
     if t.is_fixed_size_binary(type):
         return int(type.byte_width) + 8  # each value gets an offset of 8 bytes
-    return _PHYSICAL.get(chunk.physical_type, _INDEX)
+    return _PHYSICAL.get(chunk.physical_type, INDEX)
 
 
 def values_of(column: Column, chunked: Any) -> Values:

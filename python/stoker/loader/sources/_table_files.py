@@ -30,18 +30,17 @@ from stoker.errors import (
     safe_text,
 )
 from stoker.loader.sources._fetch import Threads, unfinished
-from stoker.loader.sources._table_folders import names_tables
+from stoker.loader.sources._table_columns import INDEX
+from stoker.loader.sources._table_folders import MAGIC, names_tables
 from stoker.loader.sources._table_kept import Kept, keep, load
 
 _TAIL = 1 << 16  # bytes at the end of a file that are read first: they hold the footer of most files
 _GAP = 1 << 16  # ranges of a remote file with at most this many bytes between them are read together
 _MOST_FOOTER = 1 << 30  # a file that names a footer of more than this many bytes counts as damaged
-_MAGIC = b"PAR1"
 _LARGE_CHUNK = 4 << 20  # bytes of a local column chunk above which its pages are read one after the other
 _PAGES = 1 << 20  # size in bytes of the buffer for reading page by page; pyarrow enlarges it for larger pages
 _UNUSUAL = 16 << 20  # a dictionary of at least this many bytes has long values, because writers stop filling a dictionary at about 1 MiB
 _SLICE = 32 << 20  # a group that takes more than twice this many bytes is decoded in slices of this size
-_INDEX = 4  # bytes of an index into a dictionary
 _PATIENCE = 10  # the most seconds to wait for pyarrow's threads
 
 
@@ -190,7 +189,7 @@ def _end_of(name: str, size: int, read: Callable[[int, int], bytes]) -> bytes:
     if size < 12:
         raise CorruptError(f"{name}: it has {size} bytes, and no Parquet file is that small: it is empty or cut short")
     tail = read(size - min(_TAIL, size), min(_TAIL, size))
-    if tail[-4:] != _MAGIC:
+    if tail[-4:] != MAGIC:
         encrypted = ": it is encrypted" if tail[-4:] == b"PARE" else ": it is no Parquet file, or cut short"
         raise CorruptError(f"{name}: it does not end in PAR1{encrypted}")
     length = int.from_bytes(tail[-8:-4], "little") + 8
@@ -507,7 +506,7 @@ def _repeats(source: Any, chunk: Any, rows: int) -> bool:
         return False
     source.seek(begin)
     size, count = _dictionary_page(bytes(source.read(64)))
-    most = 4 * max(chunk.total_uncompressed_size, rows * _INDEX)
+    most = 4 * max(chunk.total_uncompressed_size, rows * INDEX)
     return rows * size > most * count or (size >= _UNUSUAL and rows > 4 * count)
 
 

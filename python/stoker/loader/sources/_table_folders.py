@@ -18,7 +18,7 @@ NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 # `datasets` writes STATE into the folder of a data set, and SPLITS into a folder that holds the folders of several splits.
 STATE, SPLITS = "state.json", "dataset_dict.json"
 _OTHER_ENDING = re.compile(r"\.(?!parq$)[a-z]\w*$", re.IGNORECASE)  # the ending of a file that is taken for no Parquet file
-_MAGIC = b"PAR1"  # the first bytes of a Parquet file
+MAGIC = b"PAR1"  # the first and the last bytes of a Parquet file
 # The splits that `datasets` sees in names of files and folders, by the words for them. The rule stands in datasets/data_files.py; capitals count here, too.
 _SPLIT_OF_WORD = {
     **dict.fromkeys(("train", "training"), "train"),
@@ -232,10 +232,10 @@ def _refuse_other_names(folder: str, names: Sequence[str]) -> None:
     for path in _paths(folder, [name for name in names if not names_tables(name) and not _OTHER_ENDING.search(name)]):
         try:
             with open_binary(path) as file:
-                begin = file.read(len(_MAGIC))
+                begin = file.read(len(MAGIC))
         except OSError:
             continue  # a broken link or a FIFO
-        if begin == _MAGIC:
+        if begin == MAGIC:
             raise InvalidArgumentError(
                 f"{path}: it is a Parquet file whose name does not end in .parquet, next to others whose names do, so that its rows would be left out: rename "
                 "it, or give Loader.from_parquet a list of the files that make the table"
