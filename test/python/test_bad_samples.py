@@ -431,7 +431,7 @@ def test_errors_that_cause_each_other_are_skipped(fail):
 
 
 def test_the_tracebacks_of_all_causes_are_removed():
-    """Of an error with a cause and a context, both lose their tracebacks."""
+    """The cause and the context of an error both lose their tracebacks."""
     errors = [KeyError(name) for name in "abcd"]
     for e in errors:
         with pytest.raises(KeyError):

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads of the row groups of a table: reads that fail are repeated, and reads that outlive close() are not counted."""
 
+import errno
+import io
+import os
 import threading
 from contextlib import nullcontext
 
 import pytest
-from stoker import Loader
+from stoker import Loader, Storage
 from stoker.errors import CorruptError, ReadError
-from stoker.loader.sources import _table, _table_rows
-from tables import pa, write
+from stoker.loader.sources import _table, _table_files, _table_rows
+from tables import pa, pq, write
 
 ROWS = 40  # in groups of 10
 
@@ -57,6 +60,80 @@ def test_damaged_groups_are_read_once(path, failing):
         for _ in range(2):
             assert rows(loader) == [k for k in range(ROWS) if k // 10 != 1]
     assert reads.count(1) == 1
+
+
+@pytest.mark.parametrize("damage", ["checksum", "zstd", "snappy", "gzip", "header"])
+def test_groups_with_damaged_pages_are_read_once(tmp_path, failing, damage):
+    """pyarrow raises an OSError for most of these, as for a file that cannot be read."""
+    _, reads = failing
+    kept = {"compression": damage if damage in ("zstd", "snappy", "gzip") else "none", "write_page_checksum": damage == "checksum"}
+    path = write(tmp_path / "t.parquet", {"k": pa.array(range(ROWS))}, 10, use_dictionary=False, **kept)
+    chunk, data = pq.read_metadata(path).row_group(1).column(0), bytearray(path.read_bytes())
+    end = chunk.data_page_offset + chunk.total_compressed_size
+    for at in range(chunk.data_page_offset, end) if damage == "header" else range(end - 20, end):
+        data[at] ^= 0x55
+    path.write_bytes(data)
+    with Loader(path, 5) as loader, pytest.raises(CorruptError, match=r"t\.parquet: row group 1: "):
+        list(loader)
+    reads.clear()
+    with Loader(path, 5, on_error="skip", max_errors=ROWS) as loader:
+        for _ in range(2):
+            assert rows(loader) == [k for k in range(ROWS) if k // 10 != 1]
+    assert reads.count(1) == 1
+
+
+def test_a_fetch_function_that_fails_is_no_damage(path):
+    """Its OSError has no number, either, and the group is read again."""
+    data, fails = path.read_bytes(), True
+    begin = pq.read_metadata(path).row_group(1).column(0).data_page_offset
+
+    def fetch(uri, offset, length):
+        if fails and length is not None and length < 300 and offset <= begin < offset + length:
+            raise OSError("the network is down")
+        return data[offset:] if length is None else data[offset : offset + length]
+
+    storage = Storage(fetch=fetch, list=lambda uri: [(f"{uri}t.parquet", len(data))], fetch_schemes="hf", retries=0)
+    with Loader("hf://d/*.parquet", 5, storage=storage, on_error="skip", max_errors=ROWS) as loader:
+        assert sorted(rows(loader)) == [k for k in range(ROWS) if k // 10 != 1]
+        assert all("fetch raised OSError: the network is down" in str(e) for e in loader.pipeline.bad_samples())
+        fails = False
+        rows(loader)  # some rows of this epoch were fetched before the fault ended
+        assert sorted(rows(loader)) == list(range(ROWS))
+
+
+def test_errors_of_the_system_are_no_damage(path, monkeypatch):
+    """pyarrow gives the number of the error of a read, whether it reads by path or through a file object."""
+    file, storage = _table_files.read_footers([_table_files.Listed(str(path))], Storage())[0], Storage()
+
+    class Failing(io.BytesIO):
+        def read(self, size=-1):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    def through_memory(opened, read):
+        with pa.OSFile("/proc/self/mem") as memory:
+            return memory.read(8)
+
+    for through in (lambda opened, read: read(Failing(path.read_bytes())), through_memory):
+        monkeypatch.setattr(_table_files, "_through", through)
+        with pytest.raises(ReadError, match=r"t\.parquet: row group 0: .*Input/output error"):
+            _table_files.read_group(file, 0, ["k"], storage)
+
+
+@pytest.mark.parametrize("change", ["cut", "replaced"])
+def test_a_file_that_changes_during_a_read_is_no_damage(path, monkeypatch, change):
+    """The pages that were read cannot be decoded, but the message says why."""
+    file, real, data = _table_files.read_footers([_table_files.Listed(str(path))], Storage())[0], _table_files._through, path.read_bytes()
+
+    def changed(opened, read):
+        if change == "cut":
+            os.truncate(path, 20)
+        else:
+            path.write_bytes(data[:4] + bytes(len(data) - 4))
+        return real(opened, read)
+
+    monkeypatch.setattr(_table_files, "_through", changed)
+    with pytest.raises(ReadError, match="was replaced while it was read"):
+        _table_files.read_group(file, 1, ["k"], Storage())
 
 
 def test_groups_whose_read_failed_push_none_out_of_memory(path, failing):

@@ -287,7 +287,7 @@ class _opening:
             missing = MissingFileError(f"{self.name}: {e.strerror or e}")
             missing.uri = self.file
             raise missing from e
-        if isinstance(e, OSError):
+        if isinstance(e, OSError) and e.errno:  # for damaged pages, pyarrow raises OSErrors without a number
             raise ReadError(f"{self.name}: {e.strerror or e}") from e
         if isinstance(e, Exception):
             raise CorruptError(f"{self.name}: {e}") from e
