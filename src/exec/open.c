@@ -11,27 +11,40 @@ struct stk_opening {
 	bool no_slot, no_memory; /* the last try found no free slot, or no memory for one */
 };
 
-/* Returns whether the next batch may be opened although its epoch may be a new one. With epoch_by_epoch, the consumer must have asked for a new epoch. */
-static bool may_begin(struct stk_pipeline *p)
+/* Returns whether one more batch may be opened than the `depth` that are open, so that a slow sample in the oldest one does not keep the workers idle. If the
+ * consumer holds a batch, one more takes a further slot. It may take that only while reads are under way, since the oldest batch may wait for one of them. */
+static bool may_exceed_depth(struct stk_pipeline *p)
 {
-	if (!p->config.epoch_by_epoch || p->program->reader < 0)
-		return true;
+	const int32_t most = p->flight.depth + (p->parts.opening->slot ? 1 : 0); /* the prepared slot is among those in use */
+	return stk__record(p, p->flight.next_deliver)->state < STK_BATCH_ENDING &&
+	       (stk__fetch_counts(p).in_flight > 0 || stk__ring_out_at_most(p->ring, most));
+}
+
+/* Returns whether the epoch of the next batch has begun, or may begin. */
+static bool may_enter_epoch(struct stk_pipeline *p)
+{
 	if (p->flight.asked && p->flight.next_open == p->flight.next_deliver)
 		return true;
 	return stk__create_records(p, p->flight.next_open + 1) && stk__record(p, p->flight.next_open)->at.epoch == p->flight.begun;
 }
 
-/* Returns whether another batch may be opened. Normally `depth` batches are open: `prefetch`, on a GPU also more (stk__device_adapt_batches); with the
- * consumer's batch they take depth + 1 slots. One more batch may be opened while the oldest one is unfinished, for example because of a slow sample, if
- * reads are under way or if no more than `depth` slots are in use. */
-static bool may_open(struct stk_pipeline *p)
+/* Returns whether the next batch may be opened once there is a slot for it. Call with the lock held. */
+static bool may_open_next(struct stk_pipeline *p)
 {
-	int64_t open = p->flight.next_open - p->flight.next_deliver;
-	bool unfinished = open > 0 && stk__record(p, p->flight.next_deliver)->state < STK_BATCH_ENDING;
-	if (p->run.stopping || open > p->flight.depth)
+	const int64_t open = p->flight.next_open - p->flight.next_deliver;
+
+	/* stk__drain waits for the work under way and discards its results, so new work would be in vain. */
+	if (p->run.stopping)
 		return false;
-	int32_t limit = p->flight.depth + (p->parts.opening->slot ? 1 : 0); /* a prepared slot counts as used */
-	return open < p->flight.depth || (unfinished && (stk__fetch_counts(p).in_flight > 0 || stk__ring_out_at_most(p->ring, limit)));
+
+	/* Open batches take memory. `depth` of them (`prefetch`, on a GPU also more: stk__device_adapt_batches) keep the workers busy. With the consumer's batch,
+	 * they take depth + 1 slots. */
+	if (open > p->flight.depth || (open == p->flight.depth && !may_exceed_depth(p)))
+		return false;
+
+	/* With epoch_by_epoch, the user may change a function between two epochs, and the function must not run before that. So a new epoch begins only when the
+	 * consumer has all batches of the last one and asks for the next batch. Without a reader, the user's sources decide when they return a batch. */
+	return !p->config.epoch_by_epoch || p->program->reader < 0 || may_enter_epoch(p);
 }
 
 /* Prepares a slot for the next batch. Returns false if no slot is free, or if another thread is preparing one. If memory is short, sets o->no_memory and
@@ -65,7 +78,7 @@ static bool have_slot(struct stk_pipeline *p)
 bool stk__open_next(struct stk_pipeline *p)
 {
 	struct stk_opening *o = p->parts.opening;
-	if (!may_open(p) || !may_begin(p) || !have_slot(p) || !may_open(p) || !may_begin(p))
+	if (!may_open_next(p) || !have_slot(p) || !may_open_next(p)) /* have_slot releases the lock, so the answer may have changed */
 		return false;
 	if (!stk__create_records(p, p->flight.next_open + 1))
 		return false;
