@@ -90,6 +90,14 @@ SPLITS = {
     "values of other words": (["y=1/split=dev/dev-0", "y=1/split=prod/train-0", "y=1/split=prod/0"], None),
     "two words": (["test_train", "test_val"], ""),
     "two words of all": (["train-test-0", "train-test-1"], None),
+    "own names": (["en-00000-of-00002", "en-00001-of-00002", "fr.ca-00000-of-00001"], "en-*.parquet"),
+    "an own name and a word": (["train-00000-of-00001", "extra_1-00000-of-00001-0a1b"], "train-*.parquet"),
+    "own names that begin alike": (["en-00000-of-00001", "en_us-00000-of-00001", "en_gb-00000-of-00001"], "en-*.parquet"),
+    "own names in partitions": (["y=1/en-00000-of-00001", "y=1/de-00000-of-00001"], ""),
+    "own names as values": (["split=en/en-00000-of-00001", "split=de/de-00000-of-00001"], None),
+    "one own name": (["en-00000-of-00002", "en-00001-of-00002", "rest", "0"], None),
+    "words in own names": (["train_clean-00000-of-00001", "train_other-00000-of-00001"], None),
+    "own names without shards": (["en-0", "de-0", "en-of-2", "de-000-of-001", "a-b-00000-of-00001", "a-c-00000-of-00001"], None),
     "parts of words": (["trains-0", "contest-0", "latest", "devices-0", "values.1"], None),
 }
 
@@ -111,7 +119,8 @@ def test_splits_in_a_folder_are_not_mixed(tmp_path, make, case):
         assert sorted(x for b in make(folder, 1, fields=("x",)) for x in b.x.tolist()) == every
         return
     way = re.escape(f"the files of the split, as '{folder / pattern}'") if pattern else "a list of the files of one split"
-    with pytest.raises(InvalidArgumentError, match=f"{re.escape(str(folder))}: its files are of several splits .*: give {way}$"):
+    more = ", or a list of all of these files if they are one table" if "own name" in case else ""
+    with pytest.raises(InvalidArgumentError, match=f"{re.escape(str(folder))}: its files are of several splits .*: give {way}{more}$"):
         make(folder, 1)
     assert sorted(x for b in Loader(list(files), 1, fields=("x",)) for x in b.x.tolist()) == every  # if the user asks for all
 
@@ -121,7 +130,7 @@ def test_the_pattern_of_a_split_gives_the_rows_that_datasets_gives(tmp_path, cas
     datasets = pytest.importorskip("datasets")
     names, pattern = SPLITS[case]
     write_splits(tmp_path / "data", names)
-    splits = datasets.load_dataset(str(tmp_path / "data"), cache_dir=str(tmp_path / "cache"))
+    splits = datasets.load_dataset(str(tmp_path), cache_dir=str(tmp_path / "cache"))
     assert len(splits) > 1
     assert sorted(x for b in Loader(tmp_path / "data" / pattern, 1) for x in b.x.tolist()) in [
         sorted(split["x"]) for split in splits.values()

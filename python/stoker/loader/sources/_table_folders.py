@@ -26,6 +26,8 @@ _SPLIT_OF_WORD = {
     **dict.fromkeys(("test", "testing", "eval", "evaluation"), "test"),
 }
 _SPLIT_WORD = re.compile(rf"(?:^|(?<=[-._ 0-9]))({'|'.join(_SPLIT_OF_WORD)})(?=[-._ 0-9]|$)", re.IGNORECASE)
+# A file of a split with any name, as `datasets` writes it: en-00000-of-00002.parquet. That library reads such names in a folder called data.
+_SHARD = re.compile(r"(\w+(?:\.\w+)*)-\d{5}-of-\d{5}")
 _TRAIN = frozenset({"train"})
 
 
@@ -190,13 +192,16 @@ def _no_partitions(folder: str, inside: Sequence[str]) -> InvalidArgumentError:
 
 
 def _split_words(path: str) -> list[str]:
-    """Returns the words for splits in the name of a file or folder."""
-    return [word.lower() for word in _SPLIT_WORD.findall(os.path.basename(path))]
+    """Returns the words for splits in the name of a file or folder. Without such a word, returns the split's own name, if the name has the form of a shard."""
+    name = os.path.basename(path)
+    words = [word.lower() for word in _SPLIT_WORD.findall(name)]
+    shard = None if words else _SHARD.match(name)
+    return words if shard is None else [shard[1]]
 
 
 def _split_of(path: str) -> frozenset[str]:
     """Returns the splits in the name of a file or folder; a name such as "test_train.parquet" has two."""
-    return frozenset(_SPLIT_OF_WORD[word] for word in _split_words(path))
+    return frozenset(_SPLIT_OF_WORD.get(word, word) for word in _split_words(path))
 
 
 def _different_splits(paths: Sequence[str]) -> set[frozenset[str]]:
@@ -206,24 +211,28 @@ def _different_splits(paths: Sequence[str]) -> set[frozenset[str]]:
 
 def _refuse_splits(folder: str, files: Sequence[str]) -> None:
     """Raises InvalidArgumentError if the names of a table's files are of several splits, as train-0.parquet and test-0.parquet: test rows would be trained
-    on. Files in partitions of different splits, as split=train and split=test, are not compared with each other: a column says which rows are of which split."""
-    of_partitions: dict[frozenset[str], list[str]] = {}
+    on. Files in partitions of different splits, as split=train and split=test, are not compared with each other: a column says which rows are of which split.
+    Nor are files in different folders whose splits have names of their own, as lang=en/en-00000-of-00001.parquet."""
+    groups: dict[Any, list[str]] = {}
     for file in files:
-        values = partition_of(file).values()
-        of_partitions.setdefault(frozenset().union(*map(_split_of, values)), []).append(file)
-    mixed = next((inside for inside in of_partitions.values() if len(_different_splits(inside)) > 1), None)
+        groups.setdefault(os.path.dirname(file), []).append(file)
+        if _SPLIT_WORD.search(os.path.basename(file)):
+            groups.setdefault(frozenset().union(*map(_split_of, partition_of(file).values())), []).append(file)
+    mixed = next((inside for inside in groups.values() if len(_different_splits(inside)) > 1), None)
     if mixed is None:
         return
     splits = _different_splits(mixed)
     wanted = _TRAIN if _TRAIN in splits else min(splits, key=sorted)
     of_split = [file for file in mixed if _split_of(file) == wanted]
     name = os.path.basename(of_split[0])
-    word = _SPLIT_WORD.search(name)
-    end = 0 if word is None else word.end()
+    word = _SPLIT_WORD.search(name) or _SHARD.match(name)
+    end = 0 if word is None else word.end(1)
     pattern = os.path.join(folder, name[: end + (name[end] in "-_ ")] + "*" + os.path.splitext(name)[1])
     way = f"the files of the split, as {pattern!r}" if fnmatch.filter(files, pattern) == of_split else "a list of the files of one split"
-    words = ", ".join(sorted({word for file in mixed for word in _split_words(file)}))
-    raise InvalidArgumentError(f"{folder}: its files are of several splits ({words}): give {way}")
+    words = {word for file in mixed for word in _split_words(file)}
+    own = not words.issubset(_SPLIT_OF_WORD)  # then the names may mean something else than splits
+    more = ", or a list of all of these files if they are one table" if own else ""
+    raise InvalidArgumentError(f"{folder}: its files are of several splits ({', '.join(sorted(words))}): give {way}{more}")
 
 
 def _refuse_other_names(folder: str, names: Sequence[str]) -> None:
