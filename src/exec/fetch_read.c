@@ -47,19 +47,22 @@ static void describe(
 	q->uri_number = part->uri;
 }
 
-/* Extends a request so that the headers of its parts can be checked. Returns false if no header is to be checked. For a local file, the first header is read
- * separately, and *separate_size is set to its size; otherwise *separate_size is 0, and a request for a remote object begins with the header, so that the
- * cache has it. */
-static bool add_header(
-	const struct stk_reader_def *reader, const struct stk_known_object *known, struct stk_part *request, size_t *separate_size)
+/* Returns whether the reader checks the header of a part. A part that is missing from its sample has offset 0, and no header. */
+static bool has_header(const struct stk_reader_def *reader, const struct stk_part *part)
 {
-	const bool checks = reader->check && request->offset >= (int64_t)reader->header && !(known->remote && known->tag);
-	*separate_size = checks && !known->remote ? reader->header : 0;
-	if (checks && known->remote) {
-		request->offset -= (int64_t)reader->header;
-		request->length += (int64_t)reader->header;
-	}
-	return checks;
+	return reader->check && part->offset >= (int64_t)reader->header;
+}
+
+/* Extends a request, which begins with a part, so that the part's header can be checked. The header of a part in a local file is read separately: its size is
+ * returned. Otherwise returns 0, and the request begins with the header: for a remote object, so that the cache has it, and for an empty part, which has no
+ * other bytes. */
+static size_t add_header(const struct stk_reader_def *reader, const struct stk_known_object *known, struct stk_part *request)
+{
+	if (!known->remote && request->length)
+		return reader->header;
+	request->offset -= (int64_t)reader->header;
+	request->length += (int64_t)reader->header;
+	return 0;
 }
 
 /* Returns whether two parts share a request: they belong to one object, their lengths are known, and the bytes between them cost less than another request. */
@@ -85,7 +88,8 @@ static void sort_parts(const struct stk_part *parts, int32_t n, uint8_t *order)
 	}
 }
 
-/* Finds the sample's parts and plans requests for them, which call `done` and report errors to `err` (nullable). Empty parts need no request. Needs no lock. */
+/* Finds the sample's parts and plans requests for them, which call `done` and report errors to `err` (nullable). Of an empty part, only the header is requested
+ * if it is to be checked: the object may have been replaced by one in which the part is not empty. Needs no lock. */
 void stk__read_plan(struct stk_read *read, void (*done)(struct stk_request *q), struct stk_error *err)
 {
 	const struct stk_pipeline *p = read->sample->record->pipeline;
@@ -108,14 +112,19 @@ void stk__read_plan(struct stk_read *read, void (*done)(struct stk_request *q), 
 		struct stk_read_part *part = &read->parts[order[k]];
 		part->request = STK_NO_REQUEST;
 		part->length = next->length;
-		if (next->length == 0)
+		if (next->length == 0 && !has_header(reader, next))
 			continue;
-		if (!read->n_requests || !joins(&request, next)) {
+		const bool begins = !read->n_requests || !joins(&request, next);
+		if (begins && reader->object)
+			reader->object(n->shared, next->uri, &known);
+		if (begins)
+			checks = has_header(reader, next) && !(known.remote && known.tag);
+		if (next->length == 0 && !checks)
+			continue;
+		if (begins) {
 			request = *next;
 			read->n_requests++;
-			if (reader->object)
-				reader->object(n->shared, next->uri, &known);
-			checks = add_header(reader, &known, &request, &separate_size);
+			separate_size = checks ? add_header(reader, &known, &request) : 0;
 		}
 		int64_t length = next->offset + next->length - request.offset;
 		if (length > request.length && request.length >= 0)
@@ -135,7 +144,7 @@ void stk__read_plan(struct stk_read *read, void (*done)(struct stk_request *q), 
 static struct stk_bytes bytes_of(const struct stk_read *read, const struct stk_read_part *part)
 {
 	static const uint8_t nothing[64];
-	if (part->request == STK_NO_REQUEST)
+	if (part->request == STK_NO_REQUEST || part->length == 0)
 		return (struct stk_bytes){nothing, 0};
 	const struct stk_request *io = &read->requests[part->request].io;
 	struct stk_bytes b = {.data = io->data ? io->data + part->begin : part->pinned,
@@ -305,7 +314,7 @@ static bool has_copies(const struct stk_read *read)
 {
 	bool copies = true;
 	for (int32_t i = 0; i < stk__read_parts(read); i++)
-		copies &= read->parts[i].request == STK_NO_REQUEST || read->parts[i].pinned;
+		copies &= read->parts[i].request == STK_NO_REQUEST || read->parts[i].length == 0 || read->parts[i].pinned;
 	return copies;
 }
 

@@ -368,6 +368,45 @@ def test_a_cut_image_ends_where_its_file_does(tmp_path):
     assert found[0] == found[1]
 
 
+@pytest.mark.parametrize("where", ["disk", "disk, without a given index", "store"])
+@pytest.mark.parametrize(
+    "endings", [["txt", "a"], ["a", "txt"], ["txt"], ["a", "b", "far"]], ids=["first", "last", "alone", "after other data"]
+)
+def test_the_headers_of_empty_files_are_checked(where, endings, tmp_path, monkeypatch):
+    """A file that is empty according to the index gives an empty value. It is an error if the tar was replaced by one in which the file has content."""
+    empty = endings[-1] if "far" in endings else "txt"
+    folder = tmp_path / "b"
+    folder.mkdir()
+
+    def pack(content):
+        rest = {"a": 2000, "b": 100_000, "far": 0, "txt": 0}
+        members = [(f"{k}.{e}", bytes(rest[e])) for k in range(3) for e in endings]
+        write(folder / "new", [(n, content if n == f"1.{empty}" else b) for n, b in members])
+        return str((folder / "new").replace(folder / "s.tar"))  # at once, since the pipeline may be reading
+
+    tar = pack(b"")
+    ext = [e for e in endings if e != "b"]
+    given = {"paths": tar, "ext": ext, "batch": 3, "missing_component_behavior": "error"}
+    if where != "disk, without a given index":
+        given["index_paths"] = write_index(tar, tar + ".idx")
+    store = Store(tmp_path) if where == "store" else None
+    try:
+        if store:
+            for key, value in store.environment.items():
+                monkeypatch.setenv(key, value)
+            given |= {"paths": "s3://b/s.tar", "index_paths": "s3://b/s.tar.idx"}
+        pipe = build(**given)
+        assert epoch(pipe) == reference(tar, ext)
+        pipe = build(**given)
+        pack(b"now there is a text")
+        with pytest.raises(stoker.StokerError, match=r"the tar was changed or replaced"):
+            for _ in range(5):
+                epoch(pipe)
+    finally:
+        if store:
+            store.close()
+
+
 def test_neighbours_come_in_one_request_from_a_store(shards, tmp_path, monkeypatch):
     """If the tar has an index, the components of a sample are read from s3:// in one request, unless much other data is between them."""
     (tmp_path / "b").mkdir()
