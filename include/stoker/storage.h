@@ -30,7 +30,8 @@ struct stk_fetch_call {
 
 /* Fetches bytes of an object. Called on any of the storage's threads, several calls at a time. The function calls stk_fetch_room once and fills that memory.
  * STK_NOT_FOUND: the object does not exist, and its sample fails. STK_IO, STK_TIMEOUT: the library tries again. Any other code: the library does not try again.
- * On failure the function sets err->message and no other member of err. */
+ * On failure the function sets err->message and no other member of err. The function may read other objects through the same storage with stk_storage_read:
+ * its thread then makes those calls too, without the cache, and a failed one is not repeated. It must not run a pipeline that reads through the same storage. */
 typedef enum stk_status (*stk_fetch_fn)(void *user, const struct stk_fetch_call *fetch, struct stk_error *err);
 
 /* Returns memory for all bytes of the answer, or NULL if memory runs out. */

@@ -25,7 +25,7 @@ class FunctionSource:
     def __init__(self, fetch: Callable[[str, int, int | None], Any], list: Callable[[str], Iterable[Entry]] | None) -> None:
         self.fetch, self.list = fetch, list
         self._kept: _Kept | None = None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # the user's list may list a folder through its own Storage, on the same thread
 
     def __call__(self, uri: str, offset: int, length: int | None) -> Any:
         return call(self._answer, uri, offset, length)

@@ -313,6 +313,9 @@ void stk__io_submit(struct stk_io *io, struct stk_request *r)
 	r->object_fails = r->replaced = false;
 	r->got = (struct stk_read_version){0};
 	r->asked_ns = i > 0 ? stk__clock_ns() : 0;
+	/* A request that a user's function makes must not wait for the cache, which may wait for that function. */
+	if (may_use_cache(io, r, i) && io->sources[i].ops->is_calling && io->sources[i].ops->is_calling(io->sources[i].source))
+		r->uncached = true;
 	r->cache.store = may_use_cache(io, r, i) ? place_of(io, r->uri, i) : 0;
 	pthread_mutex_lock(&io->lock);
 	if (!io->under_way++ && r->asked_ns) { /* no request was under way, so the idle time before this one must not count */

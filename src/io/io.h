@@ -160,6 +160,8 @@ struct stk_source_ops {
 	 * false if the request must be submitted. NULL if the source always blocks. */
 	bool (*try_now)(void *source, struct stk_io *io, struct stk_request *r);
 	void (*submit)(void *source, struct stk_io *io, struct stk_request *r);
+	/* Returns whether the source is calling a user's function on this thread. NULL: the source calls no such function. */
+	bool (*is_calling)(void *source);
 	/* Ends this request if reading has not begun. The request may already have ended, or submit may be about to receive it, so submit
 	 * checks r->cancelled under the lock that cancel takes. NULL: requests cannot be cancelled. */
 	void (*cancel)(void *source, struct stk_request *r);

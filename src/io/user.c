@@ -3,7 +3,10 @@
  * Reads bytes with a function of the user, on threads of this source.
  *
  * A call of such a function cannot be stopped and may take long. So a cancelled request ends at once while its call continues, and the bytes of that
- * call are dropped. For the same reason the source does not wait for these threads when it is destroyed: the last thread frees the source. */
+ * call are dropped. For the same reason the source does not wait for these threads when it is destroyed: the last thread frees the source.
+ *
+ * The function may itself read through its storage. Its thread then makes that call too: if other threads were needed, all of them might wait for calls that
+ * no thread is left to make. */
 #include "io/user.h"
 
 #include "base/clock.h"
@@ -23,6 +26,7 @@ enum {
 	RETRIES = 10,
 	LARGE = 1 << 20, /* minimum size of answers that are mapped, so that their memory returns to the system at once */
 	BLIND = 4,       /* maximum number of concurrent calls for whole objects while no object's size is known */
+	NESTED = 16, /* maximum number of calls of a thread that are under way, each of which but the first is made by the call before it */
 };
 
 /* The bytes that one call of the fetch function has returned. */
@@ -35,6 +39,8 @@ struct stk_fetched {
 struct job {
 	struct job *next;
 	struct stk_request *r; /* NULL if the request was cancelled */
+	pthread_t thread;
+	const struct stk_fetch_call *call;
 	bool is_whole_object;
 	struct stk_fetched fetched;
 };
@@ -154,7 +160,7 @@ static bool may_fetch_unknown_size(const struct user_source *s)
 	return s->served.waiting + s->whole_jobs < BLIND;
 }
 
-static void submit(void *source, struct stk_io *io, struct stk_request *r);
+static void submit_to_threads(struct user_source *s, struct stk_request *r);
 
 /* Submits the requests that waited for the first object. Until one has arrived, submits only as many as may_fetch_unknown_size allows. Call with the lock held;
  * it is released meanwhile. */
@@ -162,7 +168,7 @@ static void release_unsized(struct user_source *s)
 {
 	for (struct stk_request *r; (s->mean_bytes || may_fetch_unknown_size(s)) && (r = stk__queue_pop(&s->unsized));) {
 		pthread_mutex_unlock(&s->served.lock);
-		submit(s, s->io, r);
+		submit_to_threads(s, r);
 		pthread_mutex_lock(&s->served.lock);
 	}
 }
@@ -171,10 +177,11 @@ static void release_unsized(struct user_source *s)
  * the call. Call with the lock held; it is released meanwhile. */
 static void run_job(struct user_source *s, struct stk_request *r)
 {
-	struct job job = {.next = s->jobs, .r = r, .is_whole_object = r->length < 0}, **at;
+	struct job job = {.next = s->jobs, .r = r, .thread = pthread_self(), .is_whole_object = r->length < 0}, **at;
 	struct stk_error why = {0};
 	char *uri = stk__strdup(r->uri);
 	struct stk_fetch_call call = {.uri = uri, .offset = r->offset, .length = r->length, .out = &job.fetched};
+	job.call = &call;
 	enum stk_status status = STK_NO_MEMORY;
 	s->jobs = &job;
 	s->whole_jobs += job.is_whole_object;
@@ -244,9 +251,8 @@ static bool admit(struct user_source *s, struct stk_request *r)
 	return false;
 }
 
-static void submit(void *source, struct stk_io *io, struct stk_request *r)
+static void submit_to_threads(struct user_source *s, struct stk_request *r)
 {
-	struct user_source *s = source;
 	enum stk_status status = STK_CANCELLED;
 	if (r->length < 0 && r->admission && !admit(s, r))
 		return;
@@ -255,7 +261,55 @@ static void submit(void *source, struct stk_io *io, struct stk_request *r)
 		status = push(s, r);
 	pthread_mutex_unlock(&s->served.lock);
 	if (status)
-		stk__io_finish(io, r, status == STK_CANCELLED ? stk__request_cancelled(r) : status);
+		stk__io_finish(s->io, r, status == STK_CANCELLED ? stk__request_cancelled(r) : status);
+}
+
+/* Returns the number of calls of the fetch function that are under way on this thread. Sets *is_same if one of them is for the bytes of r; both may be NULL. Call
+ * with the lock held. */
+static int calls_of_this_thread(const struct user_source *s, const struct stk_request *r, bool *is_same)
+{
+	int calls = 0;
+	for (const struct job *j = s->jobs; j; j = j->next) {
+		if (!pthread_equal(j->thread, pthread_self()))
+			continue;
+		calls++;
+		if (r && j->call->uri && j->call->offset == r->offset && j->call->length == r->length && strcmp(j->call->uri, r->uri) == 0)
+			*is_same = true;
+	}
+	return calls;
+}
+
+/* If the fetch function submits r, calls the function for r at once, on this thread. If that fails, r is not tried again, since another thread would have to do
+ * that. The call that has submitted r then fails too, and is tried again. */
+static void submit(void *source, struct stk_io *io, struct stk_request *r)
+{
+	struct user_source *s = source;
+	bool is_same = false;
+	pthread_mutex_lock(&s->served.lock);
+	const int calls = calls_of_this_thread(s, r, &is_same);
+	const bool is_nested = calls && !s->served.ending && !atomic_load(&r->cancelled), may_run = is_nested && calls < NESTED && !is_same;
+	if (may_run) {
+		r->no_retry = true;
+		run_job(s, r);
+	}
+	pthread_mutex_unlock(&s->served.lock);
+	if (!is_nested)
+		submit_to_threads(s, r);
+	else if (!may_run)
+		stk__io_finish(io, r,
+			stk__fail(stk__request_error(r), STK_UNSUPPORTED,
+				"%.*s: the fetch function reads through its own storage again and again, without end: let it read these bytes in "
+				"another way, such as through another storage",
+				stk__uri_shown(r->uri), r->uri));
+}
+
+static bool is_calling(void *source)
+{
+	struct user_source *s = source;
+	pthread_mutex_lock(&s->served.lock);
+	const bool found = calls_of_this_thread(s, NULL, NULL);
+	pthread_mutex_unlock(&s->served.lock);
+	return found;
 }
 
 static void cancel(void *source, struct stk_request *r)
@@ -356,6 +410,7 @@ enum stk_status stk__user_source_add(struct stk_io *io, const struct stk_storage
 		.lists = c->fetch_lists,
 		.remote = true,
 		.submit = submit,
+		.is_calling = is_calling,
 		.cancel = cancel,
 		.cancel_all = cancel_all,
 		.endpoint_hash = endpoint_hash,

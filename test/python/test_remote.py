@@ -228,6 +228,63 @@ def test_a_function_as_the_source(store, tree):
     assert run(mixed, storage=other, epochs=2) == want and len(both.tries) == 14
 
 
+@pytest.fixture
+def itself():
+    """A dict for the Storage through which the user's functions read themselves. It is emptied at the end, since the two would keep each other alive."""
+    made = {}
+    yield made
+    made.clear()
+
+
+@pytest.mark.parametrize("cached", [False, True])
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_function_that_reads_through_its_own_storage(tree, tmp_path, itself, cached, fails):
+    """Each call makes a second one, which makes a third one, all on the only thread. Some of the innermost calls fail once."""
+    want = run([(str(tree / uri[6:]), label) for uri, label in listed(tree)], epochs=2)
+    inner = Bucket(tree, lambda uri, tries: OSError("not now") if fails and tries == 1 and int(uri[-5]) % 3 == 0 else None)
+
+    def fetch(uri, offset, length):
+        scheme, _, name = uri.partition("://")
+        if scheme == "c":
+            return inner(uri, offset, length)
+        size = (tree / name).stat().st_size - offset if length is None else length
+        data = itself["storage"].core().read(f"{chr(ord(scheme) + 1)}://{name}", offset, size)[0]
+        return memoryview(data)[:size]
+
+    cache = {"cache": tmp_path / "cache", "fetch_name": "tree"} if cached else {}
+    itself["storage"] = Storage(fetch=fetch, fetch_threads=1, **cache)
+    assert run(listed(tree, "a"), storage=itself["storage"], epochs=2) == want
+    assert len(inner.tries) == 21 and {uri[0] for uri in inner.tries} == {"c"}
+
+
+@pytest.mark.parametrize("grows", [False, True])
+def test_a_function_that_reads_itself_without_end(tree, itself, grows):
+    said = []
+
+    def fetch(uri, offset, length):
+        try:
+            return itself["storage"].core().read(uri + "x" * grows, offset, 9)[0]
+        except Exception as e:
+            said.append(str(e))
+            raise
+
+    itself["storage"] = Storage(fetch=fetch, fetch_threads=1, retries=0)
+    with pytest.raises(ReadError, match="fetch raised"):
+        run(listed(tree, "a")[:1], storage=itself["storage"])
+    assert "jpg" in said[0] and "the fetch function reads through its own storage again and again, without end" in said[0]
+
+
+def test_a_list_that_lists_through_its_own_storage(tree, itself):
+    def files(uri):
+        if uri.startswith("b://"):
+            return [(uri + path.name, path.stat().st_size) for path in (tree.parent / uri[4:]).glob("*.jpg")]
+        found = itself["storage"].core().find([f"b://{tree.name}/class{k}/*.jpg" for k in range(3)])
+        return [("a" + os.fsdecode(name)[1:], size) for name, size, _ in found]
+
+    itself["storage"] = Storage(fetch=Bucket(tree.parent), list=files, fetch_threads=1, retries=0)
+    assert run(f"a://{tree.name}", storage=itself["storage"]) == run(tree)
+
+
 def test_failures_of_a_function(store, tree):
     def fails(error, said, kind=ReadError, **more):
         source = Bucket(tree, lambda uri, _: error if uri.endswith("class1/003.jpg") else None)
