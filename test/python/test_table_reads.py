@@ -5,6 +5,7 @@ import errno
 import io
 import os
 import threading
+import traceback
 from contextlib import nullcontext
 
 import pytest
@@ -80,6 +81,23 @@ def test_groups_with_damaged_pages_are_read_once(tmp_path, failing, damage):
         for _ in range(2):
             assert rows(loader) == [k for k in range(ROWS) if k // 10 != 1]
     assert reads.count(1) == 1
+
+
+def test_the_error_of_a_read_does_not_grow(path, failing):
+    """Each row of a damaged group gets an error of its own, which names this row only."""
+    failing[0][1] = CorruptError(f"{path}: row group 1: it is damaged")
+    table, errors = _table.Table([str(path)]), []
+    for row in (10, 11, 10):
+        with pytest.raises(CorruptError, match="it is damaged") as caught:
+            table[row]
+        caught.value.add_note(f"row {row}")
+        errors.append(caught.value)
+    assert [e.__notes__ for e in errors] == [["row 10"], ["row 11"], ["row 10"]]
+    assert len({len(traceback.extract_tb(e.__traceback__)) for e in errors}) == 1
+    table.close()
+    with Loader(path, 5) as loader, pytest.raises(CorruptError, match="it is damaged") as caught:
+        list(loader)
+    assert caught.value.__notes__ == ["in dataset[10]"]
 
 
 def test_a_fetch_function_that_fails_is_no_damage(path):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import json
 import threading
@@ -17,7 +18,7 @@ from stoker._arrays import bytes_of
 from stoker._files import without_query, without_signature
 from stoker._storage import Storage, common
 from stoker._where import notice
-from stoker.errors import CorruptError, InvalidArgumentError, LimitError, StateError
+from stoker.errors import CorruptError, InvalidArgumentError, LimitError, StateError, StokerError
 from stoker.loader import _fields
 from stoker.loader._kinds import BOXES, MASK, PICTURES, POINTS, Kind
 from stoker.loader._kinds import IMAGE as PICTURE
@@ -658,7 +659,7 @@ class Table:
         groups = {g: self._future(g) for g in dict.fromkeys(at)}
         try:
             unfinished(list(groups.values()))
-            return [self._row(groups[g].result(), g, i) for g, i in zip(at, ids, strict=True)]
+            return [self._row(_read(groups[g]), g, i) for g, i in zip(at, ids, strict=True)]
         finally:
             groups.clear()  # otherwise the traceback of an exception would keep the groups in memory
 
@@ -725,6 +726,15 @@ class Table:
     def __repr__(self) -> str:
         first = self.files[0].shown
         return first if len(self.files) == 1 else f"{first} and {len(self.files) - 1} more"
+
+
+def _read(group: Future[Group]) -> Group:
+    """Returns a group that was read. If its read failed, raises a copy of the error: the table keeps the error, and each raise would add a traceback, and each
+    row a note."""
+    e = group.exception()
+    if isinstance(e, StokerError):
+        raise copy.copy(e) from e.__cause__
+    return group.result()
 
 
 def _short(name: str) -> str:
