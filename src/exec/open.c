@@ -42,7 +42,7 @@ static bool may_open_next(struct stk_pipeline *p)
 	if (open > p->flight.depth || (open == p->flight.depth && !may_exceed_depth(p)))
 		return false;
 
-	/* With epoch_by_epoch, the user may change a function between two epochs, and the function must not run before that. So a new epoch begins only when the
+	/* A user of epoch_by_epoch may change a function between two epochs, and the function must not run before that. So a new epoch begins only when the
 	 * consumer has all batches of the last one and asks for the next batch. Without a reader, the user's sources decide when they return a batch. */
 	return !p->config.epoch_by_epoch || p->program->reader < 0 || may_enter_epoch(p);
 }
