@@ -266,20 +266,46 @@ def test_lightning_continues_with_robot_data(tmp_path, folder, fits):
     assert len(fits.check(make, (2, 3, 4), valid=valid, limit_train_batches=3)) == 6
 
 
-@pytest.mark.parametrize("make", [own, wrapped], ids=["own", "wrapped"])
+class Samples(torch.utils.data.Dataset):
+    """Another data set's samples, which are made in Python."""
+
+    def __init__(self, of):
+        self.of = of
+
+    def __len__(self):
+        return len(self.of)
+
+    def __getitem__(self, k):
+        return self.of[k]
+
+
+def _short_order(epoch):
+    return np.random.default_rng(epoch).permutation(2 * BATCH)
+
+
+SHORT = {
+    "own": (own, lambda part: DataLoader(part, BATCH, shuffle=True, generator=torch.Generator().manual_seed(5))),
+    "shuffle": (wrapped, lambda part: Loader(part, BATCH, shuffle=True, seed=5, collate_fn=tuple).as_dataloader()),
+    "sampler": (wrapped, lambda part: Loader(part, BATCH, sampler=_short_order, collate_fn=tuple).as_dataloader()),
+    "samples": (wrapped, lambda part: Loader(Samples(part), BATCH, shuffle=True, seed=5, collate_fn=tuple)),
+}
+
+
+@pytest.mark.parametrize("kind", SHORT)
 @pytest.mark.filterwarnings("ignore")
-def test_lightning_continues_with_a_loader_that_begins_again_in_an_epoch(make, folder, fits):
+def test_lightning_continues_with_a_loader_that_begins_again_in_an_epoch(kind, folder, fits):
     """In a CombinedLoader, the shorter loader is in a later epoch than Lightning."""
     combined = pytest.importorskip("lightning.pytorch.utilities").CombinedLoader
     part = torch.utils.data.Subset(dataset(folder), range(2 * BATCH))
+    make, make_short = SHORT[kind]
 
     def both():
-        short = DataLoader(part, BATCH, shuffle=True, generator=torch.Generator().manual_seed(5))
-        if make is wrapped:
-            short = Loader(part, BATCH, shuffle=True, seed=5, collate_fn=tuple).as_dataloader()
-        return combined([make(folder), short], "max_size_cycle")
+        return combined([make(folder), make_short(part)], "max_size_cycle")
 
-    fits.check(both, (1, 4, STEPS, 8), valid=make(folder, False))
+    fits.check(both, (1, 2, 4, STEPS, 8), valid=make(folder, False))
+    for path in fits.folder.glob("*.ckpt"):
+        path.unlink()
+    fits.check(both, (2, 3, 4, 6), limit_train_batches=4)  # the shorter loader ends with Lightning's epoch
 
 
 class Stream(torch.utils.data.IterableDataset):
@@ -496,6 +522,27 @@ def test_lightning_does_not_drop_a_state_that_was_loaded(folder, fits):
     loader.load_state_dict(saved.state_dict())
     with pytest.raises(StateError, match=r"set_epoch\(0\): a state in the middle of epoch 1 was loaded"):
         fits.fit(loader)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_only_the_fit_that_loaded_a_state_keeps_its_epoch(folder, fits):
+    """A fit() that has no step left loads the state into the loader, and takes no batch."""
+    whole = fits.fit(wrapped(folder), saves=(STEPS + 2,))
+    loader, path = wrapped(folder), fits.folder / f"{STEPS + 2}.ckpt"
+    assert fits.fit(loader, path, max_steps=STEPS + 2) == []
+    refused = r"set_epoch\(0\): a state in the middle of epoch 1 was loaded"
+    with pytest.raises(StateError, match=refused):
+        loader.sampler.set_epoch(0)
+    with pytest.raises(StateError, match=refused):
+        fits.fit(loader)
+    lightning = fits.lightning
+
+    class Setting(lightning.Callback):
+        def on_train_start(self, *_):
+            with pytest.raises(StateError, match=refused):
+                loader.sampler.set_epoch(0)
+
+    assert fits.fit(loader, path, callbacks=[Setting()]) == whole[STEPS + 2 :]
 
 
 def _with_composer(folder, out, kind):

@@ -866,6 +866,31 @@ def test_set_epoch_does_not_drop_a_state(tree, wrap, begun):
     assert ids(loader) == epochs[0]
 
 
+@pytest.mark.parametrize("wrap", [lambda loader: loader, lambda loader: loader.as_dataloader()], ids=["Loader", "as_dataloader"])
+@pytest.mark.parametrize("sampler", [None, lambda epoch: np.random.default_rng(epoch).permutation(21)], ids=["shuffle", "ids"])
+def test_set_epoch_after_a_state_of_the_end_of_an_epoch(tree, wrap, sampler):
+    """A loop that saves after each batch also saves after the last one, before the iteration has ended."""
+
+    def made():
+        return wrap(Loader(tree, 4, transforms=SMALL, shuffle=sampler is None, sampler=sampler, seed=3, fields=("image", "index")))
+
+    def ids(batches):
+        return [batch.index.tolist() for batch in batches]
+
+    whole = made()
+    epochs = [ids(whole) for _ in range(4)]
+    saved = made()
+    list(saved)
+    iterator = iter(saved)
+    assert ids(next(iterator) for _ in range(6)) == epochs[1]
+    for epoch in range(4):
+        loader = made()
+        loader.load_state_dict(saved.state_dict())
+        assert getattr(loader, "loader", loader).epoch == 2
+        loader.set_epoch(epoch)
+        assert ids(loader) == epochs[epoch]
+
+
 def test_a_stream_without_a_length_goes_on_if_its_epoch_is_set():
     class Stream(torch.utils.data.IterableDataset):
         def __iter__(self):

@@ -27,6 +27,8 @@ _MOST_BYTES = 1 << 18  # of a state, which is copied for each batch
 # as a text, because an exception would hold the frames that it passed, and with them the loader.
 _before: weakref.WeakKeyDictionary[Any, deque[bytes | str]] = weakref.WeakKeyDictionary()
 _ended: weakref.WeakSet[Any] = weakref.WeakSet()  # loaders of which fit() makes the next iterator for an epoch that has ended
+# For each loader into which fit() has loaded its last state, in the middle of an epoch of fit(): Lightning's FitLoop.
+_continued: weakref.WeakKeyDictionary[Any, weakref.ref[Any]] = weakref.WeakKeyDictionary()
 
 
 class Stateful(Protocol):
@@ -58,11 +60,6 @@ def epoch_to_begin(loader: Any) -> int | None:
     return None if loop is None or loop.restarting else loop.epoch_progress.current.processed
 
 
-def loads(loader: Any) -> bool:
-    """Returns whether fit() loads a state into the loader, from its checkpoint."""
-    return _fit_loop(loader, "_load_combined_loader_states") is not None
-
-
 def leaves_epoch(loader: Any, inside: bool) -> bool:
     """Returns whether fit() loads a state into the loader that was saved after the last batch of fit()'s epoch, while the loader was `inside` an epoch. The
     loader's next epoch then has to follow, also if this epoch of the loader has batches left. If the state was saved after the hooks of that batch, as in a
@@ -70,16 +67,33 @@ def leaves_epoch(loader: Any, inside: bool) -> bool:
     one if the loader had ended before fit()'s epoch, in a CombinedLoader of mode "max_size"."""
     loop = _fit_loop(loader, "_load_combined_loader_states")
     _ended.discard(loader)
+    _continued.pop(loader, None)
     if loop is None:
         return False
     progress = loop.epoch_loop.batch_progress
     if not progress.is_last_batch:
+        _continued[loader] = weakref.ref(loop)
         if not inside and progress.current.processed and _gives_none(loop):
             _ended.add(loader)
         return False
     if progress.total.completed == progress.total.processed:
         _ended.add(loader)
     return inside
+
+
+def continues_epoch(loader: Any) -> bool:
+    """Returns whether set_epoch() of a loader is called by the fit() that has loaded the loader's last state, in the middle of an epoch of fit(). The call must
+    then have no effect: in a CombinedLoader, a loader that begins again when it ends is in a later epoch than fit()."""
+    loop = _continued.get(loader, lambda: None)()
+    if loop is None:
+        return False
+    names = []
+    for frame in callers(sys._getframe(1)):
+        names.append(frame.f_code.co_name)
+        if frame.f_globals.get("__name__") in _FITTING:
+            # fit() also calls hooks of the user, who may call set_epoch() there.
+            return frame.f_locals.get("self") is loop and "_set_sampler_epoch" in names
+    return False
 
 
 def _gives_none(loop: Any) -> bool:

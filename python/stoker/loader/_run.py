@@ -40,7 +40,7 @@ class _Place:
     batch: int
     before: int
     rest: Any
-    just_loaded: bool
+    loaded_inside: bool
 
 
 class Run:
@@ -309,9 +309,11 @@ class Run:
         return self.inside and self.step > self._first
 
     @property
-    def just_loaded(self) -> bool:
-        """Returns whether a state in the middle of an epoch was loaded, and no batch has been taken since."""
-        return self.resumed is not None and self.resumed is self.loaded and not self._has_begun
+    def loaded_inside(self) -> bool:
+        """Returns whether a state in the middle of an epoch was loaded, and no batch has been taken since. A state that was saved after the last batch of an epoch
+        is at the start of the next one."""
+        loaded = self.resumed if self.resumed is self.loaded else None
+        return loaded is not None and loaded["consumed"] > 0 and not self._has_begun
 
     def repeat(self) -> None:
         """Lets the next iteration begin this epoch again if the current one has begun it. The current iteration continues, because trainers call set_epoch()
@@ -589,7 +591,7 @@ class Run:
             self.spec.batch,
             self.before,
             rest,
-            self.just_loaded,
+            self.loaded_inside,
         )
         if place.epoch != self.epoch:
             place.ids, place.before = None, 0
@@ -610,7 +612,7 @@ class Run:
             place.batch,
             place.before,
         )
-        self.loaded = place.resumed if place.just_loaded else None
+        self.loaded = place.resumed if place.loaded_inside else None
         if self.order is not None:
             self.order.rest = place.rest
             self.source.forget_orders()

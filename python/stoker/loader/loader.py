@@ -209,7 +209,7 @@ class Loader(metaclass=BriefHelp):
         self._described = repr(opened)
         self._generation = 0
         self._untouched = False  # True from the start of an iteration until its first batch is taken
-        self._of_checkpoint = False  # whether Lightning loaded the last state from its checkpoint
+        self._just_loaded = False  # whether a state was loaded, and since then no batch was taken and no other epoch set
         self._loops_epoch = -1  # the epoch of the latest iteration
         self._one_thread = self._run.one_thread
         self._narrowed_was_noticed = self._asks_dataset = False
@@ -451,7 +451,7 @@ class Loader(metaclass=BriefHelp):
 
     def _begin(self) -> Epoch:
         """Begins an epoch, or continues a restored one. Unlike __iter__, does not notify Accelerate."""
-        epoch = None if self._run.just_loaded else _lightning.epoch_to_begin(self)
+        epoch = None if self._run.loaded_inside else _lightning.epoch_to_begin(self)
         if epoch is not None:
             self.set_epoch(epoch)
         with self._one_thread:
@@ -474,7 +474,7 @@ class Loader(metaclass=BriefHelp):
         changed = False  # whether a user's function may have changed the batch
         try:
             with self._one_thread:
-                self._untouched = False
+                self._untouched = self._just_loaded = False
                 if self._run.epoch != self._loops_epoch:  # an interrupt came between the last batch and the end of the loop
                     return END
                 batch, epoch = self._run.take(), self._run.epoch
@@ -617,7 +617,7 @@ class Loader(metaclass=BriefHelp):
             self._run.load(Saved.of(state))  # raises an error if it refuses the state
             self._generation += 1
             self._untouched = False
-            self._of_checkpoint = _lightning.loads(self)
+            self._just_loaded = True
             if _lightning.leaves_epoch(self, self._run.step > 0):
                 self._run._leave_epoch()
             if self._may_list and (state.get("listed") is True) != self._listed:
@@ -686,12 +686,13 @@ class Loader(metaclass=BriefHelp):
         if epoch == self.epoch:
             self._run.repeat()
             return
-        if self._run.just_loaded and epoch != self.epoch + 1:
-            if self._of_checkpoint:  # in a CombinedLoader, a Loader that begins again when it ends is in a later epoch than Lightning
-                return
+        if self._just_loaded and epoch != self.epoch + 1 and _lightning.continues_epoch(self):
+            return  # the state has the Loader's epoch, which may be later than Lightning's
+        if self._run.loaded_inside and epoch != self.epoch + 1:
             raise drops_state(epoch, self.epoch)
         with self._one_thread:
             self._run.go_to(epoch)
+            self._just_loaded = False
             if self._untouched:  # when Lightning resumes a run, it makes the iterator before it sets the epoch
                 self._spec.check_taken()
                 self._run.begin()
@@ -709,7 +710,7 @@ class Loader(metaclass=BriefHelp):
         """Returns a contact sheet of the next batch, and does not consume it."""
         if self._run.inside:
             raise StateError("Loader.show: an epoch has begun; show() before it or after it, or stoker.view(batch) of a batch")
-        state, loaded = self.state_dict(), self._run.just_loaded
+        state, loaded = self.state_dict(), self._run.loaded_inside
         try:
             batch = next(iter(self))
         finally:
