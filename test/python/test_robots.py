@@ -375,6 +375,29 @@ def test_set_epoch_does_not_drop_a_state(tmp_path, begun):
     assert indices(loader) == epochs[2]
 
 
+def test_a_position_after_the_last_step_is_in_the_next_epoch(tmp_path):
+    """Also if only the number of ranks leaves no step, and if the loader was closed before the iteration has ended."""
+    make(tmp_path)
+    new = lambda **more: Loader.from_lerobot(tmp_path, 5, shuffle=True, seed=2, **more)  # noqa: E731
+    saved = new()
+    list(itertools.islice(saved, 4))
+    ranks = {"shard": (1, 2), "last_batch": "drop"}
+    whole, loader = new(**ranks), new(**ranks)
+    epochs = [indices(whole) for _ in range(3)]
+    loader.load_state_dict(saved.state_dict())
+    assert loader.epoch == 1
+    for epoch in (1, 2):
+        loader.set_epoch(epoch)
+        assert indices(loader) == epochs[epoch]
+    for epoch in (0, 1):
+        loader.set_epoch(0)
+        assert indices(itertools.islice(loader, 2)) == epochs[0]
+        loader.close()
+        assert loader.epoch == loader.state_dict()["epoch"] == 1
+        loader.set_epoch(epoch)
+        assert indices(loader) == epochs[epoch]
+
+
 def test_an_iteration_without_a_batch_begins_no_epoch(tmp_path):
     make(tmp_path)
     loader = Loader.from_lerobot(tmp_path, 5, shuffle=True, seed=2)
@@ -745,7 +768,7 @@ def test_a_loader_that_is_closed_between_two_batches(tmp_path):
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_close_also_closes_videos_that_are_being_decoded(tmp_path, monkeypatch, threads):
-    """close() does not wait for the threads. What they have opened is closed when they are done."""
+    """close() does not wait for the threads. Their videos are closed when they are done."""
     from stoker import _video
 
     make_with_videos(tmp_path, (60,), cameras=2)

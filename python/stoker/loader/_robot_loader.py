@@ -253,7 +253,7 @@ class RobotLoader:
             )
         whole_of(state, "consumed", state["size"] + 1)
         self._generation += 1
-        self._at = self._loaded = state["epoch"], state["consumed"]
+        self._at = self._loaded = (state["epoch"], state["consumed"]) if self._has_step(state["consumed"]) else (state["epoch"] + 1, 0)
         self._seed = state["seed"]
         self._order = None
         self._resumed, self._inside, self._again = True, True, False
@@ -278,6 +278,8 @@ class RobotLoader:
         with self._lock:
             self._generation += 1
             self._resumed, self._again = self._inside, False
+            if not self._has_step(self._done):
+                self._at = self._epoch + 1, 0
             team, self._team = self._team, None
             self.dataset.close_videos()  # with the lock, so that a new team does not get the closed ones
         if team is not None and team.pid == os.getpid():

@@ -426,8 +426,8 @@ class Robots:
     ) -> dict[str, Any]:
         """Returns a batch of these samples: a dict from keys to values that are joined as torch's default_collate joins them. places: for each sample, what
         sample_rng() is seeded from in image_transforms; None: sample_rng() cannot be called there. each: calls functions that decode, possibly several at once,
-        as InTurn does. device: "cpu", or a GPU for the frames of cameras; other values are on the CPU. videos: what open_videos was when the work began; None:
-        what it is now."""
+        as InTurn does. device: "cpu", or a GPU for the frames of cameras; other values are on the CPU. videos: the value of open_videos when the work began;
+        None: its value now."""
         import numpy as np
         import torch
 
