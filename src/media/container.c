@@ -322,14 +322,16 @@ static int64_t element_at(const struct stk_media_input *in, int64_t at, uint32_t
 	return at + 4 + n;
 }
 
-static bool is_matroska_cut(const struct stk_container *c)
+static enum stk_extent matroska_extent(const struct stk_container *c)
 {
 	const uint32_t EBML = 0x1a45dfa3, SEGMENT = 0x18538067;
 	int64_t size = 0, at = element_at(c->in, 0, EBML, &size);
 	if (!at || size > c->in->size - at)
-		return false;
+		return STK_EXTENT_UNKNOWN;
 	at = element_at(c->in, at + size, SEGMENT, &size);
-	return at && size != INT64_MAX && size > c->in->size - at;
+	if (!at || size == INT64_MAX)
+		return STK_EXTENT_UNKNOWN;
+	return size > c->in->size - at ? STK_EXTENT_CUT : STK_EXTENT_WHOLE;
 }
 
 enum { PAGE_HEAD = 27, PAGE_FLAGS = 5, PAGE_SERIAL = 14, PAGE_CRC = 22, PAGE_SEGMENTS = 26, PAGE_MOST = PAGE_HEAD + 255 + 255 * 255 };
@@ -363,9 +365,9 @@ static bool is_page(const uint8_t *p, size_t size)
 	return crc == stk__get32(p + PAGE_CRC, true);
 }
 
-/* Returns whether the pages at the end of an Ogg file show that it is cut: the last page is incomplete, or a stream's last page is damaged or is not marked as
- * its end. Computes checksums, which take most of the time, only of last pages and of pages without another page next to them. */
-static bool are_pages_cut(const uint8_t *p, size_t size)
+/* Finds the extent of an Ogg file by the pages at its end. The file is cut if the last page is incomplete, or if a stream's last page is damaged or is not marked as its end.
+ * Computes checksums, which take most of the time, only of last pages and of pages without another page next to them. */
+static enum stk_extent extent_of_pages(const uint8_t *p, size_t size)
 {
 	enum { END = 4, MOST_STREAMS = 16 };
 	uint32_t serials[MOST_STREAMS];
@@ -375,7 +377,7 @@ static bool are_pages_cut(const uint8_t *p, size_t size)
 	for (size_t at = 0; at < size;) {
 		const size_t page = page_size(p + at, size - at);
 		if (page > size - at && follows)
-			return true;
+			return STK_EXTENT_CUT;
 		const size_t left = page <= size - at ? size - at - page : 0;
 		follows = page > 0 && page <= size - at && (follows || (left && page_size(p + at + page, left)) || is_page(p + at, page));
 		if (!follows) {
@@ -396,47 +398,74 @@ static bool are_pages_cut(const uint8_t *p, size_t size)
 	bool all = true;
 	for (int k = 0; k < n; k++)
 		all &= p[last[k] + PAGE_FLAGS] & END && is_page(p + last[k], page_size(p + last[k], size - last[k]));
-	return !all;
+	return n == 0 ? STK_EXTENT_UNKNOWN : all ? STK_EXTENT_WHOLE : STK_EXTENT_CUT;
 }
 
-static bool is_ogg_cut(const struct stk_container *c)
+static enum stk_extent ogg_extent(const struct stk_container *c)
 {
 	const size_t size = c->in->size < 2 * PAGE_MOST ? (size_t)c->in->size : 2 * PAGE_MOST;
 	uint8_t *p = stk__alloc(size);
-	const bool cut = p && !stk__media_read(c->in, c->in->size - (int64_t)size, p, size, NULL) && are_pages_cut(p, size);
+	const bool read = p && !stk__media_read(c->in, c->in->size - (int64_t)size, p, size, NULL);
+	const enum stk_extent extent = read ? extent_of_pages(p, size) : STK_EXTENT_UNKNOWN;
 	stk__free(p);
-	return cut;
+	return extent;
 }
 
-/* Returns whether the file is shorter than its chunks RIFF say. Larger AVI files have several of them. */
-static bool is_avi_cut(const struct stk_container *c)
+/* Compares the file's size with those that its chunks RIFF state. Larger AVI files have several of them. */
+static enum stk_extent avi_extent(const struct stk_container *c)
 {
-	/* SLACK: some programs count the chunk's header or its byte of padding. So few bytes can hold only a part of the index. */
-	enum { HEAD = 8, MOST = 10000, SLACK = 9 };
-	int64_t at = 0;
+	/* SLACK: some programs count the chunk's header or its byte of padding. So few bytes can hold only a part of the index. LARGE: no program begins another
+	 * chunk after fewer bytes, so such a chunk may have been followed by one that is missing. */
+	enum { HEAD = 8, MOST = 10000, SLACK = 9, LARGE = 1 << 29 };
+	int64_t at = 0, size = LARGE;
 	for (int i = 0; i < MOST; i++) {
 		uint8_t head[HEAD];
 		if (c->in->size - at < HEAD || stk__media_read(c->in, at, head, HEAD, NULL) || memcmp(head, "RIFF", 4) != 0)
-			return false;
-		const int64_t size = stk__get32(head + 4, true);
+			break;
+		size = stk__get32(head + 4, true);
 		/* Programs that cannot return to the header leave such sizes in it. */
 		if (size == 0 || (size & 0x7ffff000) == 0x7ffff000)
-			return false;
-		if (size > c->in->size - at - HEAD)
-			return size - SLACK > c->in->size - at - HEAD;
+			return STK_EXTENT_UNKNOWN;
+		if (size - SLACK > c->in->size - at - HEAD)
+			return STK_EXTENT_CUT;
 		at += HEAD + size + (size & 1);
 	}
-	return false;
+	return size < LARGE ? STK_EXTENT_WHOLE : STK_EXTENT_UNKNOWN;
 }
 
-/* Returns whether an MP4 file with fragments ends in a fragment: in or before its mdat box. Finds the last fragment from the end of the file. The moov box of
- * other MP4 files lists packets that are missing, so reading these fails. */
-static bool is_mp4_cut(const struct stk_container *c)
+/* Returns whether all packets of the chosen stream that the moov box lists lie in the file. */
+static bool has_listed(const struct stk_container *c)
 {
+	AVStream *stream = c->format->streams[c->stream];
+	const int n = c->f->avformat_index_get_entries_count(stream);
+	for (int i = 0; i < n; i++) {
+		const AVIndexEntry *e = c->f->avformat_index_get_entry(stream, i);
+		if (!(e->flags & AVINDEX_DISCARD_FRAME) && e->pos > c->in->size - e->size)
+			return false;
+	}
+	return true;
+}
+
+/* Returns whether the file ends with the box that programs write after the last fragment of MP4. */
+static bool ends_with_mfro(const struct stk_container *c)
+{
+	enum { SIZE = 16, NAME = 4 };
+	uint8_t box[SIZE];
+	return c->in->size >= SIZE && !stk__media_read(c->in, c->in->size - SIZE, box, SIZE, NULL) && memcmp(box + NAME, "mfro", 4) == 0;
+}
+
+/* An MP4 file with fragments is cut if it ends in a fragment: in or before its mdat box. Finds the last fragment from the end of the file. If it is complete,
+ * others may be missing after it. */
+static enum stk_extent mp4_extent(const struct stk_container *c)
+{
+	if (c->blank) /* only reading a packet shows whether the file has its bytes */
+		return STK_EXTENT_UNKNOWN;
+	if (c->listed)
+		return has_listed(c) ? STK_EXTENT_WHOLE : STK_EXTENT_CUT;
 	enum { HEAD = 16, BLOCK = 64 << 10, MOST = 64 << 20 }; /* HEAD: from the header of a moof box to the name of the mfhd box in it */
 	uint8_t *p = stk__alloc(BLOCK + HEAD);
 	int64_t at = -1;
-	for (int64_t from = c->in->size; p && at < 0 && from > 0 && c->in->size - from < MOST && !c->listed;) {
+	for (int64_t from = c->in->size; p && at < 0 && from > 0 && c->in->size - from < MOST;) {
 		const int64_t begin = from > BLOCK ? from - BLOCK : 0, left = c->in->size - begin;
 		const int64_t n = left < from - begin + HEAD ? left : from - begin + HEAD;
 		if (stk__media_read(c->in, begin, p, (size_t)n, NULL))
@@ -454,53 +483,56 @@ static bool is_mp4_cut(const struct stk_container *c)
 		cut = box.size > (uint64_t)(c->in->size - at) && (moof || mdat);
 	}
 	stk__free(p);
-	return cut || open;
+	if (cut || open)
+		return STK_EXTENT_CUT;
+	return ends_with_mfro(c) ? STK_EXTENT_WHOLE : STK_EXTENT_UNKNOWN;
 }
 
-/* Returns whether the last tag of an FLV file is incomplete. A tag's size follows it, so the end of an intact file shows where its last tag begins. */
-static bool is_flv_cut(const struct stk_container *c)
+/* An FLV file is cut if its last tag is incomplete. A tag's size follows it, so the end of an intact file shows where its last tag begins. If it is complete,
+ * others may be missing after it. */
+static enum stk_extent flv_extent(const struct stk_container *c)
 {
 	enum { HEAD = 11, SIZE = 4, AUDIO = 8, VIDEO = 9, SCRIPT = 18, KIND = 31 };
 	uint8_t head[HEAD];
 	const struct stk_media_input *in = c->in;
 	if (in->size < HEAD + SIZE || stk__media_read(in, in->size - SIZE, head, SIZE, NULL))
-		return false;
+		return STK_EXTENT_UNKNOWN;
 	const int64_t last = (int64_t)big_endian(head, SIZE);
 	if (last >= HEAD && last <= in->size - SIZE && !stk__media_read(in, in->size - SIZE - last, head, HEAD, NULL) &&
 		(int64_t)big_endian(head + 1, 3) == last - HEAD)
-		return false;
+		return STK_EXTENT_UNKNOWN;
 	if (stk__media_read(in, 0, head, 9, NULL))
-		return false;
+		return STK_EXTENT_UNKNOWN;
 	for (int64_t at = (int64_t)big_endian(head + 5, 4) + SIZE; at < in->size;) {
 		const int64_t left = in->size - at;
 		if (stk__media_read(in, at, head, (size_t)(left < HEAD ? left : HEAD), NULL))
-			return false;
+			return STK_EXTENT_UNKNOWN;
 		const int kind = head[0] & KIND;
 		if (kind != AUDIO && kind != VIDEO && kind != SCRIPT)
-			return false;
+			return STK_EXTENT_UNKNOWN;
 		const int64_t size = left < HEAD ? HEAD : HEAD + (int64_t)big_endian(head + 1, 3);
 		if (left < HEAD || size > left || (size < left && left - size < SIZE))
-			return true;
+			return STK_EXTENT_CUT;
 		at += size + SIZE;
 	}
-	return false;
+	return STK_EXTENT_UNKNOWN;
 }
 
-/* Returns whether an IVF file has fewer frames than its header says. Some programs write the duration in time bases instead of the number of frames, so files
+/* An IVF file is cut if it has fewer frames than its header says. Some programs write the duration in time bases instead of the number of frames, so files
  * in which the two differ are not judged; others leave 0, 0xffff or 0xffffffff. */
-static bool is_ivf_cut(const struct stk_container *c)
+static enum stk_extent ivf_extent(const struct stk_container *c)
 {
 	enum { COUNT = 24 };
 	uint8_t count[4];
 	if (c->packets < 2 || (uint64_t)c->last_time - (uint64_t)c->first_time != (uint64_t)c->packets - 1 ||
 		stk__media_read(c->in, COUNT, count, sizeof count, NULL))
-		return false;
+		return STK_EXTENT_UNKNOWN;
 	const int64_t frames = stk__get32(count, true);
-	return frames > c->packets && frames != 0xffff && frames != UINT32_MAX;
+	return frames > c->packets && frames != 0xffff && frames != UINT32_MAX ? STK_EXTENT_CUT : STK_EXTENT_UNKNOWN;
 }
 
-/* Returns whether the chunk with the samples of a WAV, W64, AIFF or CAF file is longer than the rest of the file. */
-static bool is_chunk_cut(const struct stk_container *c)
+/* A WAV, W64, AIFF or CAF file is cut if the chunk with its samples is longer than the rest of the file. */
+static enum stk_extent chunk_extent(const struct stk_container *c)
 {
 	enum { MOST = 4096, HEAD = 24 };
 	/* Programs that cannot return to the header leave sizes from this on in it. SoX writes the smallest, in AIFF files. */
@@ -511,47 +543,49 @@ static bool is_chunk_cut(const struct stk_container *c)
 	for (int i = 0; i < MOST && c->in->size - at >= head; i++) {
 		uint8_t h[HEAD];
 		if (stk__media_read(c->in, at, h, (size_t)head, NULL))
-			return false;
+			return STK_EXTENT_UNKNOWN;
 		uint64_t size = w64   ? stk__get64(h + 16, true)
 				: caf ? big_endian(h + 4, 8)
 				: wav ? stk__get32(h + 4, true)
 				      : big_endian(h + 4, 4);
 		if (size > (long_sizes ? unknown_64 : unknown_32) || (w64 && size < (uint64_t)head))
-			return false;
+			return STK_EXTENT_UNKNOWN;
 		size -= w64 ? (uint64_t)head : 0;
 		at += head;
 		if (memcmp(h, is_format(c, "aiff") ? "SSND" : "data", 4) == 0)
-			return size > (uint64_t)(c->in->size - at);
+			return size > (uint64_t)(c->in->size - at) ? STK_EXTENT_CUT : STK_EXTENT_WHOLE;
 		if (size > (uint64_t)(c->in->size - at))
-			return false;
+			return STK_EXTENT_UNKNOWN;
 		at += (int64_t)size;
 		at += (padding - at % padding) % padding;
 	}
-	return false;
+	return STK_EXTENT_UNKNOWN;
 }
 
-static bool is_au_cut(const struct stk_container *c)
+static enum stk_extent au_extent(const struct stk_container *c)
 {
 	enum { HEAD = 12 };
 	uint8_t h[HEAD];
 	if (c->in->size < HEAD || stk__media_read(c->in, 0, h, HEAD, NULL))
-		return false;
+		return STK_EXTENT_UNKNOWN;
 	const int64_t begin = (int64_t)big_endian(h + 4, 4), size = (int64_t)big_endian(h + 8, 4);
-	return size != UINT32_MAX && begin <= c->in->size && size > c->in->size - begin;
+	if (size == UINT32_MAX || begin > c->in->size)
+		return STK_EXTENT_UNKNOWN;
+	return size > c->in->size - begin ? STK_EXTENT_CUT : STK_EXTENT_WHOLE;
 }
 
-bool stk__container_is_cut(const struct stk_container *c)
+enum stk_extent stk__container_extent(const struct stk_container *c)
 {
 	static const struct {
 		const char *name;
-		bool (*is_cut)(const struct stk_container *c);
-	} kinds[] = {{"matroska", is_matroska_cut}, {"ogg", is_ogg_cut}, {"avi", is_avi_cut}, {"mp4", is_mp4_cut}, {"flv", is_flv_cut},
-		{"ivf", is_ivf_cut}, {"wav", is_chunk_cut}, {"w64", is_chunk_cut}, {"aiff", is_chunk_cut}, {"caf", is_chunk_cut},
-		{"au", is_au_cut}};
+		enum stk_extent (*extent)(const struct stk_container *c);
+	} kinds[] = {{"matroska", matroska_extent}, {"ogg", ogg_extent}, {"avi", avi_extent}, {"mp4", mp4_extent}, {"flv", flv_extent},
+		{"ivf", ivf_extent}, {"wav", chunk_extent}, {"w64", chunk_extent}, {"aiff", chunk_extent}, {"caf", chunk_extent},
+		{"au", au_extent}};
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
 		if (is_format(c, kinds[i].name))
-			return kinds[i].is_cut(c);
-	return false;
+			return kinds[i].extent(c);
+	return STK_EXTENT_UNKNOWN;
 }
 
 static const char *kind_name(enum AVMediaType kind)

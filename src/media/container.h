@@ -17,6 +17,12 @@ enum {
 
 struct stk_container;
 
+enum stk_extent {
+	STK_EXTENT_UNKNOWN, /* the structure does not show where the file should end, or only that its last part is complete */
+	STK_EXTENT_WHOLE,
+	STK_EXTENT_CUT
+};
+
 /* Reads the file's headers. `f` and `in` must outlive the container. STK_CORRUPT, STK_UNSUPPORTED: the message says why. STK_LIMIT: the file has more than
  * STK_MEDIA_MOST_STREAMS streams, its header lists impossibly many packets or asks for too much memory, or reading it would not end, because its structure refers
  * back to itself. */
@@ -36,10 +42,10 @@ STK_MUST_USE enum stk_status stk__container_choose(
 bool stk__container_blank(const struct stk_container *c);
 /* Makes stk__container_next always read the bytes of packets. Call it before the first packet is read. */
 void stk__container_read_bytes(struct stk_container *c);
-/* Returns whether the file ends before the end that its structure states: the sizes in Matroska, AVI, FLV, WAV, W64, AIFF, CAF and AU, the boxes of fragmented MP4, the pages that end the
- * streams of Ogg, and the number of frames in IVF. Returns false for other containers, whose missing bytes FFmpeg reports if it can. Call it after the last packet.
- */
-bool stk__container_is_cut(const struct stk_container *c);
+/* Compares the file's size with the end that its structure states: by the sizes in Matroska, AVI, FLV, WAV, W64, AIFF, CAF and AU, the packets that MP4 lists,
+ * the boxes of fragmented MP4, the pages that end the streams of Ogg, and the number of frames in IVF. UNKNOWN for other containers, whose missing bytes FFmpeg
+ * reports if it can, and while stk__container_blank is true. Call it after the last packet. */
+enum stk_extent stk__container_extent(const struct stk_container *c);
 /* Reads the next packet of the chosen stream; the caller must release it with av_packet_unref. STK_END after the last packet. */
 STK_MUST_USE enum stk_status stk__container_next(struct stk_container *c, AVPacket *packet, struct stk_error *err);
 

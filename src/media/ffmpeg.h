@@ -66,6 +66,8 @@
 	X(avformat_close_input, void, (AVFormatContext * *format))                                                                         \
 	X(avformat_find_stream_info, int, (AVFormatContext * format, AVDictionary * *options))                                             \
 	X(av_read_frame, int, (AVFormatContext * format, AVPacket * packet))                                                               \
+	X(avformat_index_get_entries_count, int, (const AVStream *stream))                                                                 \
+	X(avformat_index_get_entry, const AVIndexEntry *, (AVStream * stream, int entry))                                                  \
 	STK_OLD_SIDE_DATA(X)                                                                                                               \
 	X(avio_alloc_context, AVIOContext *,                                                                                               \
 		(unsigned char *buffer, int size, int write, void *user, int (*read)(void *user, uint8_t *to, int n),                      \

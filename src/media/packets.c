@@ -519,7 +519,7 @@ static enum stk_status read_all(struct listing *l, struct stk_error *err)
 	}
 	l->f->av_packet_free(&packet);
 	struct stk_packets *p = l->out;
-	if (s == STK_END && p->count > 0 && stk__container_is_cut(l->c))
+	if (s == STK_END && p->count > 0 && stk__container_extent(l->c) == STK_EXTENT_CUT)
 		p->v[p->count - 1].flags |= STK_PACKET_DAMAGED;
 	return s == STK_END ? STK_OK : s;
 }

@@ -116,18 +116,23 @@ static int preroll(const struct stk_sound_stream *s)
 	return !exact || s->origin == AV_NOPTS_VALUE ? -1 : id == AV_CODEC_ID_FLAC ? 0 : id == AV_CODEC_ID_MP3 ? MP3_PREROLL : -1;
 }
 
+/* Returns the duration in seconds that the container states; HUGE_VAL if it states none. */
+static double stated_duration(const struct stk_sound_stream *s)
+{
+	const AVFormatContext *f = stk__container_format(s->container);
+	const AVRational tb = s->stream->time_base;
+	if (f->duration_estimation_method == AVFMT_DURATION_FROM_BITRATE)
+		return HUGE_VAL;
+	if (s->stream->duration > 0)
+		return (double)s->stream->duration * tb.num / tb.den;
+	return f->duration > 0 ? (double)f->duration / AV_TIME_BASE : HUGE_VAL;
+}
+
 /* Returns whether a gap of `gap` samples before `time` is so long that the time must be wrong: an hour, or beyond the end that the file states. */
 static bool is_wrong(const struct stk_sound_stream *s, int64_t gap, int64_t time)
 {
 	enum { SLACK = 1 };
-	const AVFormatContext *f = stk__container_format(s->container);
-	const AVRational tb = s->stream->time_base;
-	double end = HUGE_VAL;
-	if (f->duration_estimation_method != AVFMT_DURATION_FROM_BITRATE && s->stream->duration > 0)
-		end = (double)s->stream->duration * tb.num / tb.den;
-	else if (f->duration_estimation_method != AVFMT_DURATION_FROM_BITRATE && f->duration > 0)
-		end = (double)f->duration / AV_TIME_BASE;
-	return gap > (int64_t)3600 * s->info.rate || stk__stream_seconds_at(s, time) > end + SLACK;
+	return gap > (int64_t)3600 * s->info.rate || stk__stream_seconds_at(s, time) > stated_duration(s) + SLACK;
 }
 
 /* Returns how many samples are missing before n samples whose time is that of sample `number`. The time is compared with the end of the samples before them by
@@ -569,10 +574,18 @@ enum stk_status stk__stream_open(struct stk_sound_library *l, const struct stk_s
 	return STK_OK;
 }
 
+/* Returns whether s->promised is the number of frames of another file, of which this file is a part that was cut out without encoding: the file has all bytes of
+ * its container, and the container states an earlier end than STREAMINFO. */
+static bool is_part(const struct stk_sound_stream *s)
+{
+	const double slack = 0.01; /* containers round durations; the shortest part that programs leave out, a block, is longer */
+	return stk__container_extent(s->container) == STK_EXTENT_WHOLE && stated_duration(s) + slack < (double)s->promised / s->info.rate;
+}
+
 /* Fails if the file ends, after frame s->at, before the end that its header promises. */
 static enum stk_status check_length(const struct stk_sound_stream *s, struct stk_error *err)
 {
-	if (s->lenient || s->promised <= s->at)
+	if (s->lenient || s->promised <= s->at || is_part(s))
 		return STK_OK;
 	return stk__fail(err, STK_CORRUPT,
 		"a truncated file (%s): it ends after %.3f s; its header promises %.3f s. strict=False decodes what is there",
@@ -618,7 +631,7 @@ enum stk_status stk__stream_decode(struct stk_sound_stream *s, int64_t first, in
 		return status;
 	if (s->lenient)
 		return STK_OK;
-	if (stk__container_is_cut(s->container))
+	if (stk__container_extent(s->container) == STK_EXTENT_CUT)
 		return stk__fail(err, STK_CORRUPT,
 			"a truncated file (%s): it ends after %.3f s, before the end that its structure promises. strict=False decodes what is there",
 			s->info.coding, seconds(s));

@@ -41,7 +41,8 @@ struct stk_sound_stream {
 	bool lenient;
 	int64_t limit; /* frames from this number on are padding that FFmpeg does not remove; INT64_MAX: no such frame is known */
 	/* The number of frames of samples that the header promises, which strict decoding checks: of FLAC, and of a truncated MP3 file with the encoder's delay
-	 * and padding; otherwise 0. The file may have more frames, since gaps and streams that follow the first one are not in it. */
+	 * and padding; otherwise 0. The file may have more frames, since gaps and streams that follow the first one are not in it. It has fewer if it is a part
+	 * of a longer file of FLAC. */
 	int64_t promised;
 	/* Times in units of the stream's time base. */
 	int64_t start;  /* of the first packet; 0 if it has none; AV_NOPTS_VALUE before it has been read */

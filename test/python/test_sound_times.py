@@ -221,6 +221,13 @@ def with_stated(data: bytes, frames: int) -> bytes:
     return checksummed(changed) if data[:4] == b"OggS" else changed
 
 
+def of_unknown_size(data: bytes) -> bytes:
+    """Returns a Matroska file whose header does not state the size of its contents, like that of a live stream."""
+    at = data.index(bytes.fromhex("18538067")) + 4
+    assert data[at] == 1  # the size has 8 bytes
+    return data[:at] + b"\x01" + b"\xff" * 7 + data[at + 8 :]
+
+
 def copied(folder, name):
     """Returns a file with the packets of a FLAC file, whose STREAMINFO states its number of frames."""
     ffmpeg("-i", made(folder, "whole.flac", "flac"), "-c", "copy", "-strict", "-2", folder / name)
@@ -248,9 +255,9 @@ def test_a_gap_is_not_in_the_length_that_flac_states(folder, name):
             source = fn.external_source(source=[[np.frombuffer(data, np.uint8)]], cycle=True)
             pipe.set_outputs(fn.decoders.audio(source, duration=1.0, position=1.0)[0])
         assert np.array_equal(pipe.run()[0].at(0), got[-RATE:])
-    # More frames are promised than there are, with the gap.
-    with pytest.raises(CorruptError, match=r"a truncated file \(flac\): it ends after [0-9.]+ s; its header promises 9\.000 s"):
-        stoker.audiodecode(with_stated(data, 9 * RATE))
+    if path.suffix == ".mkv":  # more frames are promised than there are, with the gap
+        with pytest.raises(CorruptError, match=r"a truncated file \(flac\): it ends after [0-9.]+ s; its header promises 9\.000 s"):
+            stoker.audiodecode(of_unknown_size(with_stated(data, 9 * RATE)))
 
 
 @pytest.mark.parametrize("serial", [b"next", None])
@@ -313,14 +320,52 @@ def test_a_later_stream_of_flac_may_have_any_headers(folder, blocks):
         assert np.array_equal(window(both, start, start + 0.6), want[round(start * RATE) : round((start + 0.6) * RATE)])
 
 
-@pytest.mark.parametrize("name", ["stated.oga", "stated.mkv", "stated.mp4"])
-def test_flac_that_states_more_than_it_has(folder, name):
-    data, whole = copied(folder, name), samples_of(folder / "whole.flac")
+def test_flac_that_states_more_than_it_has(folder):
+    """If the container does not show where the file should end, the number of frames that FLAC states does."""
+    data, whole = of_unknown_size(copied(folder, "stated.mkv")), samples_of(folder / "whole.flac")
+    assert np.array_equal(stoker.audiodecode(data)[0], whole)
     wrong = with_stated(data, 2**36 - 1)  # more than any memory holds
     with pytest.raises(CorruptError, match=r"it ends after 8\.000 s; its header promises 1431655\.[0-9]+ s"):
         stoker.audiodecode(wrong)
     assert np.array_equal(stoker.audiodecode(wrong, strict=False)[0], whole)
     assert np.array_equal(window(wrong, 0, 1), whole[:RATE])
+
+
+FRAGMENTS = ["-movflags", "frag_keyframe+empty_moov", "-frag_duration", "500000"]
+
+
+@pytest.mark.parametrize("name", ["part.ogg", "part.oga", "part.mp4", "fragments.mp4", "part.mka", "part.avi"])
+def test_a_part_of_flac_that_was_cut_out_without_encoding(folder, name):
+    """Such a part states the number of frames of the whole in STREAMINFO, but the container shows that no bytes are missing."""
+    path, source = folder / name, made(folder, "whole.flac", "flac")
+    cut = ["-ss", "2", "-i", source, "-t", "4", "-c", "copy", "-strict", "-2"]
+    ffmpeg(*cut, *(FRAGMENTS if name.startswith("fragments") else []), path)
+    reference = path.with_suffix(".mka")  # ffmpeg makes no sound of its own AVI file
+    if path.suffix == ".avi":
+        ffmpeg(*cut, reference)
+    data, want = path.read_bytes(), samples_of(reference if path.suffix == ".avi" else path)
+    assert abs(len(want) - 4 * RATE) < RATE // 5
+    assert np.array_equal(stoker.audiodecode(data)[0], want)
+    for start in (0.7, 2.25, len(want) / RATE - 0.5):
+        assert np.array_equal(window(data, start, start + 0.5), want[round(start * RATE) : round((start + 0.5) * RATE)])
+    if name == "part.mp4":  # its list of packets is at the end
+        ffmpeg("-i", path, "-c", "copy", "-movflags", "+faststart", "-strict", "-2", folder / "front.mp4")
+        data = (folder / "front.mp4").read_bytes()
+    last = data.rindex(bytes.fromhex("fff8"))  # where the last block begins
+    for size in (last + 100, last, last // 2):
+        with pytest.raises(CorruptError, match=r"a truncated file \(flac\)|damaged at"):
+            stoker.audiodecode(data[:size])
+        assert 0.3 * len(want) < len(stoker.audiodecode(data[:size], strict=False)[0]) <= len(want)
+
+
+def test_lost_blocks_of_flac_in_matroska_are_no_part(folder):
+    """FFmpeg leaves out what follows a damaged header without an error. The container states its own duration, so the file is no part of a longer one."""
+    data = copied(folder, "stated.mkv")
+    cluster = data.rindex(bytes.fromhex("1f43b675"))
+    for at in (cluster, cluster + 40, data.index(b"\xff\xf8", cluster + 1000) - 8):
+        damaged = data[:at] + bytes(8) + data[at + 8 :]
+        with pytest.raises(CorruptError, match=r"truncated file|damaged"):
+            stoker.audiodecode(damaged)
 
 
 @pytest.mark.parametrize("name", ["stated.oga", "stated.mp4"])
