@@ -588,6 +588,13 @@ enum stk_extent stk__container_extent(const struct stk_container *c)
 	return STK_EXTENT_UNKNOWN;
 }
 
+bool stk__container_cuts(const struct stk_container *c, const AVPacket *packet)
+{
+	/* Other demuxers do not know the size of a packet before they read it, or set the flag for other reasons. */
+	const bool only_then = is_format(c, "mp4") || is_format(c, "avi") || is_format(c, "flv");
+	return only_then && packet->flags & AV_PKT_FLAG_CORRUPT;
+}
+
 static const char *kind_name(enum AVMediaType kind)
 {
 	return kind == AVMEDIA_TYPE_VIDEO ? "video" : kind == AVMEDIA_TYPE_AUDIO ? "audio" : "other";

@@ -46,6 +46,8 @@ void stk__container_read_bytes(struct stk_container *c);
  * the boxes of fragmented MP4, the pages that end the streams of Ogg, and the number of frames in IVF. UNKNOWN for other containers, whose missing bytes FFmpeg
  * reports if it can, and while stk__container_blank is true. Call it after the last packet. */
 enum stk_extent stk__container_extent(const struct stk_container *c);
+/* Returns whether the end of an MP4, AVI or FLV file cuts off bytes of this packet, which stk__container_next has read. */
+bool stk__container_cuts(const struct stk_container *c, const AVPacket *packet);
 /* Reads the next packet of the chosen stream; the caller must release it with av_packet_unref. STK_END after the last packet. */
 STK_MUST_USE enum stk_status stk__container_next(struct stk_container *c, AVPacket *packet, struct stk_error *err);
 

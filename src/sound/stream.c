@@ -194,14 +194,18 @@ static bool skip_packet(struct stk_sound_stream *s, const AVPacket *p, int64_t f
 	return true;
 }
 
+static bool is_pcm(const struct stk_sound_stream *s)
+{
+	const enum AVCodecID id = s->stream->codecpar->codec_id;
+	return id >= AV_CODEC_ID_PCM_S16LE && id < AV_CODEC_ID_ADPCM_IMA_QT;
+}
+
 /* Fails with STK_CORRUPT, because bytes cannot be decoded, unless the stream is lenient, or the failure says nothing about the window from frame `first` on: after
  * a jump, the first packets of MP3 lack their predecessors, and AIFF files of libsndfile have a byte of padding after the stated number of frames. */
 static enum stk_status note_damage(const struct stk_sound_stream *s, int64_t first, struct stk_error *err)
 {
-	const enum AVCodecID id = s->stream->codecpar->codec_id;
-	const bool pcm = id >= AV_CODEC_ID_PCM_S16LE && id < AV_CODEC_ID_ADPCM_IMA_QT;
 	if (s->lenient || (s->jumped && preroll(s) > 0 && s->at + MP3_BLOCK <= first) ||
-		(pcm && s->stream->nb_frames > 0 && s->at >= s->stream->nb_frames))
+		(is_pcm(s) && s->stream->nb_frames > 0 && s->at >= s->stream->nb_frames))
 		return STK_OK;
 	return stk__fail(err, STK_CORRUPT, "the sound is damaged at %.3f s. strict=False decodes the rest", seconds(s));
 }
@@ -233,11 +237,13 @@ static enum stk_status send_packet(struct stk_sound_stream *s, int64_t first, st
 			break;
 		s->jumped = true;
 	}
+	/* The decoders of Opus and MP3 do not notice missing bytes. Of PCM, the samples before the cut are whole. */
+	const bool cut = stk__container_cuts(s->container, next->packet) && !is_pcm(s);
 	int code = s->f->avcodec_send_packet(s->context, next->packet);
 	s->f->av_packet_unref(next->packet);
 	if (code == AVERROR(ENOMEM))
 		return stk__stream_no_memory(err);
-	return code < 0 ? note_damage(s, first, err) : STK_OK;
+	return code < 0 || cut ? note_damage(s, first, err) : STK_OK;
 }
 
 /* ---- frames ---- */

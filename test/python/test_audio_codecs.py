@@ -368,6 +368,31 @@ def test_a_cut_sound_is_no_shorter_sound(tmp_path, name, codec):
         assert abs(len(stoker.audioread(path)[0]) - len(whole)) < 0.2 * rate
 
 
+@pytest.mark.parametrize("codec", ("aac", "alac", "flac", "libmp3lame", "libopus", "pcm_s16le"))
+def test_a_cut_mp4_is_no_shorter_sound(tmp_path, codec):
+    """The header at the front lists packets that are missing. FFmpeg ends the sound before them without an error, and returns the bytes that it has of a
+    packet."""
+    path = tmp_path / ("a.mov" if codec == "pcm_s16le" else "a.mp4")
+    ffmpeg("-f", "lavfi", "-i", "sine=duration=1.3:sample_rate=48000", "-c:a", codec, "-strict", "-2", "-movflags", "+faststart", path)
+    data, (whole, _) = path.read_bytes(), stoker.audioread(path)
+    packets = ffmpeg("-i", path, "-c", "copy", "-f", "framecrc", "-").decode()
+    assert len(whole) > 48000
+    sizes = [int(line.split(",")[4]) for line in packets.splitlines() if line[:1] == "0"]
+    for missing in (1, sizes[-1] // 2, sizes[-1], sizes[-1] + sizes[-2], sum(sizes) // 2):
+        with pytest.raises(StokerError, match=r"a truncated file|damaged at"):
+            stoker.audiodecode(data[: len(data) - missing])
+        part = stoker.audiodecode(data[: len(data) - missing], strict=False)[0]
+        assert 0.3 * len(whole) < len(part) <= len(whole)
+    # A window that ends in a packet of which bytes are missing.
+    (tmp_path / "cut").write_bytes(data[: len(data) - sizes[-1] - sizes[-2] // 2])
+    begin = len(stoker.audiodecode(data[: len(data) - sizes[-1] - sizes[-2]], strict=False)[0]) / 48000
+    if codec == "pcm_s16le":  # the samples before the cut are whole
+        run([tmp_path / "cut"], {"start": begin, "duration": 0.001})
+        return
+    with pytest.raises(StokerError, match=r"a truncated file|damaged at"):
+        run([tmp_path / "cut"], {"start": begin, "duration": 0.001})
+
+
 @pytest.mark.parametrize("counted", (False, True))
 @pytest.mark.parametrize("frames", (1, 1001, 4095, 5461))
 def test_aiff_with_a_byte_of_padding(frames, counted, tmp_path):
