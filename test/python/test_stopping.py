@@ -647,6 +647,45 @@ def test_an_interrupt_at_any_call_loses_no_batch_of_a_pipeline(way, second):
     assert at > 5
 
 
+@pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)  # the exception may come in a __del__, where CPython prints it
+@pytest.mark.parametrize("ahead", [False, True])
+def test_an_interrupt_at_any_call_loses_no_id_of_a_sampler_without_a_length(ahead, monkeypatch):
+    """Ctrl-C comes at each call in turn, as the ids of the next stretch are drawn: in the middle of an epoch, or at its end, where too few ids are left."""
+    from stoker.loader._order import Order
+
+    monkeypatch.setattr(Order, "most", 4)  # ids in a stretch
+    files = ("loader/loader.py", "_run.py", "_session.py", "_order.py", "_spec.py", "_waiting.py")
+    wanted = [[i % 8, i % 8 + 1] for i in range(0, 10, 2)]
+    loader, at = _plain_loader(sampler=_TenIds(), last_batch="drop"), 0
+    try:
+        while True:
+            at += 1
+            batches = iter(loader)
+            taken = [next(batches).label.tolist() for _ in range(4 if ahead else 2)]
+            profile = raising(at, *files, kind=Stop)
+            sys.setprofile(profile)
+            try:
+                taken.append(next(batches).label.tolist())
+            except Stop:
+                pass
+            finally:
+                sys.setprofile(None)
+            taken += [batch.label.tolist() for batch in batches]
+            assert taken == wanted, at
+            if profile.calls < at:
+                break
+    finally:
+        loader.close()
+    assert at > 10
+
+
+class _TenIds:
+    def __iter__(self):
+        return (i % 8 for i in range(10))
+
+
 INTERRUPTED_AT_ENDS = {
     **INTERRUPTED,
     "stretches": lambda: _plain_loader(sampler=_WithoutLength()),

@@ -16,6 +16,10 @@ from stoker.errors import InvalidArgumentError
 GAP = -1  # fills the lists of ids of batches that have fewer samples than the largest batch
 LARGEST_BATCH = 1 << 20
 
+Further = tuple[
+    "array[int]", Iterator[Any] | None
+]  # the next ids of an epoch, and an iterator over those after them; None if there are none
+
 
 class Order:
     """Base of the orders. indices(epoch) returns the ids of an epoch's samples in order. per_rank: whether these are the ids of this rank only; otherwise they
@@ -31,18 +35,14 @@ class Order:
     def indices(self, epoch: int) -> array[int]:
         raise NotImplementedError
 
-    def more(self) -> array[int]:
-        """Returns the next ids of the epoch, at most `most`; an empty array at its end. Sets `rest` to None after the last ids."""
+    def more(self) -> Further:
+        """Returns the next ids of the epoch, at most `most`; no ids at its end. Until the caller sets `rest` to the second part of the result, all calls return
+        the same ids, so that an interrupt loses none."""
         assert self.rest is not None
-        ids = array("q")
-        try:
-            ids.extend(map(operator.index, itertools.islice(self.rest, self.most)))
-        except BaseException:
-            self.rest = itertools.chain(ids, self.rest)  # the next call returns what this one has drawn
-            raise
-        if len(ids) < self.most:
-            self.rest = None
-        return ids
+        rest, ids = self.rest, array("q")
+        self.rest = itertools.chain(ids, rest)  # before the first id is drawn, since an interrupt may come at any call
+        ids.extend(map(operator.index, itertools.islice(rest, self.most)))
+        return ids, None if len(ids) < self.most else rest
 
     def _begun(self, ids: Iterable[int]) -> array[int]:
         """Returns the first ids of an epoch: all if `ids` has a length, else at most `most`. Sets `rest` to an iterator over further ids, or to None."""

@@ -16,7 +16,7 @@ from stoker._types import dtype_name
 from stoker._where import notice
 from stoker.errors import InvalidArgumentError, StateError, StokerError
 from stoker.loader._one_thread import OneThread
-from stoker.loader._order import BatchOrder, Order
+from stoker.loader._order import BatchOrder, Further, Order
 from stoker.loader._random import mix
 from stoker.loader._saved import OF_ORDER, Ids, Saved, digest, other_ranks
 from stoker.loader._spec import Spec
@@ -376,19 +376,25 @@ class Run:
         """Returns whether a stretch of this epoch's ids has ended, and the next ids are not drawn yet."""
         return self.order is not None and self.drawn == self.epoch and self.indices is None
 
-    def _further_ids(self) -> array[int] | None:
+    def _further_ids(self) -> Further | None:
         """Draws the ids of the next stretch. Returns None if the epoch has ended: the sampler has too few further ids for a step."""
         assert self.order is not None
-        ids = self.order.more() if self.order.rest is not None else None
-        return ids if ids and self.spec.has_step(len(ids), 0, self.per_rank) else None
+        further = self.order.more() if self.order.rest is not None else None
+        if further is None or not further[0] or not self.spec.has_step(len(further[0]), 0, self.per_rank):
+            self.order.rest = None
+            return None
+        return further
 
     def _draw_stretch(self) -> bool:
         """Draws the ids of the next stretch after the last one has ended. Returns False if the epoch has ended too, and then goes to the next epoch."""
-        ids = self._further_ids()
-        if ids is None:
+        further = self._further_ids()
+        if further is None:
             self._next_epoch()
             return False
-        self.indices, self.count = ids, len(ids)
+        count = len(further[0])
+        # No call follows, at which an interrupt could come.
+        assert self.order is not None
+        (self.indices, self.order.rest), self.count = further, count
         return True
 
     def _drop(self) -> None:
@@ -425,26 +431,26 @@ class Run:
         session = self.session or self.ready()._started()
         if session.step == 1:
             self.watch.first_step_done(self.ready())
-        stretch, ids = self.order is not None and self.order.rest is not None, None
+        stretch, further = self.order is not None and self.order.rest is not None, None
         try:
             if not session.last and not session.core.ended:
                 session.check_fed()
             batch = session.next()
             if batch is not None:
                 return batch
-            ids = self._further_ids() if stretch else None
-            stretch = ids is not None
+            further = self._further_ids() if stretch else None
+            stretch = further is not None
             if not stretch:
                 self.watch.end(self.ready(), self.epoch)
                 self.narrowed = int(self.ready().counters()["narrowed_images"])
             self._close_ended(stretch)
-            self._count_end(session, stretch, ids)
+            self._count_end(session, stretch, further)
         except BaseException:
             if session.core.ended:  # else the loop would continue with the next epoch, or the pipeline would deliver this stretch again
                 try:
                     self._close_ended(stretch)
                 finally:
-                    self._count_end(session, stretch, ids)
+                    self._count_end(session, stretch, further)
             raise
         return self._take() if stretch else None
 
@@ -456,14 +462,16 @@ class Run:
         if stretch or self._own_pipelines:
             self._drop()
 
-    def _count_end(self, session: Session, stretch: bool, ids: array[int] | None) -> None:
-        """Counts the end of an epoch, or of a stretch of its ids, that a session has reported. ids: the next stretch; None: it is not drawn yet."""
+    def _count_end(self, session: Session, stretch: bool, further: Further | None) -> None:
+        """Counts the end of an epoch, or of a stretch of its ids, that a session has reported. further: the next stretch; None: it is not drawn yet."""
         session.next()  # counts the end too, unless it has done so
         if stretch:
             self.source.forget_orders()
+            assert self.order is not None
+            ids, rest = (None, self.order.rest) if further is None else further
             before, count = self._steps_before + session.delivered, None if ids is None else len(ids)
             # No call follows, at which an interrupt could come.
-            self.before, self.resumed, self.ids, self.indices, self.count = before, None, None, ids, count
+            self.before, self.resumed, self.ids, self.indices, self.count, self.order.rest = before, None, None, ids, count, rest
         else:
             self._next_epoch()
         session.core.ended = False
