@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Columns of tables: the shapes that lists of numbers get in batches, also if they are empty."""
+"""Columns of tables: the shapes that lists of numbers get in batches, also if they are empty, and extension types of Arrow."""
+
+import json
 
 import numpy as np
 import pytest
@@ -206,3 +208,116 @@ def test_inspect_says_what_a_loader_decodes(tmp_path, rng, case):
         assert not decoded and any(form.startswith("named") for form in found.values())
         return
     assert [name for name in batch._fields if getattr(getattr(batch, name), "ndim", 0) == 4] == ["image"] * len(decoded)
+
+
+# ---- extension types ----
+
+TEXTS = ['{"a": [1, 2.5, {"b": null}]}', "[1, 2]", '"word"', "17", "null", "true", '{"a": 1e3, "\u00e9": "\u4e16"}', "[]"]
+
+
+@pytest.fixture
+def as_json():
+    if not hasattr(pa, "json_"):
+        pytest.skip("this pyarrow has no type for JSON")
+    return lambda texts: pa.ExtensionArray.from_storage(pa.json_(), pa.array(texts, pa.string()))
+
+
+def _column(loader, name):
+    with loader:
+        return [value for batch in loader for value in getattr(batch, name)]
+
+
+@pytest.mark.parametrize("images", [True, False])
+def test_json_becomes_python_objects(tmp_path, rng, as_json, images):
+    values, count = as_json(TEXTS), len(TEXTS)
+    columns = {
+        "whole": values,
+        "inside": pa.StructArray.from_arrays([values, pa.array(range(count))], ["json", "number"]),
+        "listed": pa.ListArray.from_arrays(pa.array([0, 1, 1, *range(3, count - 1), count], pa.int32()), values),
+        **({"image": [jpeg(rng)] * count} if images else {"k": range(count)}),
+    }
+    columns["listed"] = pa.concat_arrays([columns["listed"], pa.ListArray.from_arrays(pa.array([0, 0], pa.int32()), values[:0])])[:count]
+    path = write(tmp_path / "t.parquet", columns, 3)
+    fields = {name: ("Image" if name == "image" else None) for name in columns}
+    wanted = [json.loads(text) for text in TEXTS]
+
+    def loader():
+        return Loader(path, 3, fields=fields, last_batch="keep")
+
+    assert _column(loader(), "whole") == wanted
+    assert _column(loader(), "inside") == [{"json": value, "number": i} for i, value in enumerate(wanted)]
+    assert _column(loader(), "listed") == [[json.loads(text) for text in texts] for texts in columns["listed"].to_pylist()]
+    assert {c["name"]: c["becomes"] for c in inspect([str(path)])["columns"]}["whole"] == "object"
+
+
+@pytest.mark.parametrize("text", ["", "{'a': 1}", '{"a": 1', "[1] 2", "[" * 100_000])
+def test_a_text_that_is_not_json_is_a_bad_row(tmp_path, as_json, text):
+    path = write(tmp_path / "t.parquet", {"k": range(4), "j": as_json(["1", "[2]", text, None])}, 2)
+    with pytest.raises(ValueError, match=r"t\.parquet\[row group 1, row 0\], column 'j': it is not JSON: "):
+        list(Loader(path, 2))
+    with Loader.from_parquet(path, 2, nulls={"j": {"a": 3}}, on_error="skip", max_errors=1, last_batch="keep") as loader:
+        assert [(b.k.tolist(), b.j) for b in loader] == [([0, 1], [1, [2]]), ([3], [{"a": 3}])]
+
+
+def test_a_text_may_replace_nulls_of_json(tmp_path, as_json):
+    path = write(tmp_path / "t.parquet", {"k": [0, 1], "j": as_json(["[1]", None])})
+    assert _column(Loader.from_parquet(path, 2, nulls={"j": "none"}), "j") == [[1], "none"]
+
+
+def test_json_is_no_image(tmp_path, as_json):
+    path = write(tmp_path / "t.parquet", {"j": as_json(["1"]), "k": [1]})
+    with pytest.raises(InvalidArgumentError, match=r"the column 'j' holds .*json.*Image is the bytes or the path of a file"):
+        Loader.from_parquet(path, 1, image="j")
+
+
+@pytest.mark.parametrize("storage", [[1, 2], ["a", "b"], [b"a", b"b"], [[1.0], [2.0]], [{"a": 1}, {"a": 2}]], ids=str)
+@pytest.mark.parametrize("nested", ["", "list", "struct"])
+def test_unknown_extension_types_are_refused(tmp_path, capfd, monkeypatch, storage, nested):
+    """Only the package that defines such a type knows what its values mean."""
+    monkeypatch.setattr("stoker._where._shown", set())
+    if not hasattr(pa, "opaque"):
+        pytest.skip("this pyarrow has no opaque types")
+    storage = pa.array(storage)
+    column = pa.ExtensionArray.from_storage(pa.opaque(storage.type, "thing", "vendor"), storage)
+    if nested == "list":
+        column = pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), column)
+    elif nested == "struct":
+        column = pa.StructArray.from_arrays([column], ["x"])
+    path = write(tmp_path / "t.parquet", {"k": [1, 2], "c": column})
+    assert _column(Loader(path, 1), "k") == [1, 2]
+    assert "columns without a form in batches are left out: c;" in capfd.readouterr().err
+    with pytest.raises(InvalidArgumentError, match=r"the column 'c' holds .*arrow\.opaque.*, which has no form in a batch: convert it when"):
+        Loader(path, 1, fields=("k", "c"))
+
+
+class Array2DExtensionType(pa.ExtensionType):
+    """A type with the name of the one that `datasets` registers for its feature Array2D."""
+
+    def __init__(self):
+        super().__init__(pa.list_(pa.list_(pa.int32())), f"datasets.features.features.{type(self).__name__}")
+
+    def __arrow_ext_serialize__(self):
+        return b""
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage_type, serialized):
+        return cls()
+
+
+@pytest.mark.parametrize("known", ["uuid", "bool8", "datasets"])
+def test_the_values_of_known_extension_types_are_their_storage(tmp_path, known):
+    if known == "datasets":
+        type, storage = Array2DExtensionType(), pa.array([[[1, 2], [3, 4]], [[5, 6], [7, 8]]], pa.list_(pa.list_(pa.int32())))
+        pa.register_extension_type(type)
+    elif not hasattr(pa, known):
+        pytest.skip(f"this pyarrow has no {known}")
+    else:
+        type = getattr(pa, known)()
+        storage = pa.array([1, 0], pa.int8()) if known == "bool8" else pa.array([bytes(range(16)), bytes(16)], pa.binary(16))
+    try:
+        path = write(tmp_path / "t.parquet", {"c": pa.ExtensionArray.from_storage(type, storage)})
+        got = [np.asarray(value).tolist() for value in _column(Loader(path, 2), "c")]
+    finally:
+        if known == "datasets":
+            pa.unregister_extension_type(type.extension_name)
+    assert got == [list(value) if isinstance(value, bytes) else value for value in storage.to_pylist()]

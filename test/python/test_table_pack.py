@@ -48,6 +48,21 @@ def one(tmp_path, columns, **more):
     return members(tmp_path / "out")
 
 
+def test_json_is_packed_as_json(tmp_path, rng):
+    if not hasattr(pa, "json_"):
+        pytest.skip("this pyarrow has no type for JSON")
+    values = pa.ExtensionArray.from_storage(pa.json_(), pa.array(['{"a": [1, null]}', '"word"', None]))
+    nested = pa.StructArray.from_arrays([values], ["x"])
+    found = one(tmp_path, {"image": [jpeg(rng)] * 3, "info": values, "nested": nested})
+    assert {name: json.loads(data) for name, data in found.items() if name.endswith(".json")} == {
+        "000000000.info.json": {"a": [1, None]},
+        "000000000.nested.json": {"x": {"a": [1, None]}},
+        "000000001.info.json": "word",
+        "000000001.nested.json": {"x": "word"},
+        "000000002.nested.json": {"x": None},
+    }
+
+
 def test_every_row_is_packed_and_read_again(tmp_path, rng):
     table = write_table(tmp_path / "in", rng, features=CLASSES)
     facts = json.loads(pack(table, "-o", tmp_path / "out", "--shard-size", "16KB", "--json").stdout)

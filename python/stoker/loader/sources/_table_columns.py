@@ -16,6 +16,10 @@ from stoker.errors import InvalidArgumentError
 INDEX = 4  # bytes of an index into a dictionary, and of an offset of a text
 _WIDTHS = {"bool": 1, "float32": 4, "int64": 8}  # bytes of a value by its type in batches
 _PHYSICAL = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 8, "FLOAT": 4, "DOUBLE": 8}  # bytes of a value by its type in Parquet
+_JSON = "arrow.json"
+# The names of extension types whose values are those of their storage, and of JSON. Old versions of `datasets` called their Array2D arrow.py_extension_type.
+_KNOWN = ("arrow.fixed_shape_tensor", "arrow.uuid", "arrow.bool8", _JSON, "arrow.py_extension_type", "pandas.period", "pandas.interval")
+_OF_DATASETS = "datasets.features.features.Array"  # begins the names of Array2D and its relatives
 IMAGE, BYTES, TEXT, NUMBER, ARRAY, OBJECT = "image", "bytes", "text", "number", "array", "object"
 
 
@@ -41,6 +45,8 @@ class InnerNullError(NullError):
 def column_of(name: str, type: Any, is_image: bool) -> Column | None:
     """Returns a Column for a column of this name and type of pyarrow; None if values of the type cannot be in a batch. is_image: whether the column holds
     images if its type allows that."""
+    if is_json(type):
+        return Column(name, type, OBJECT)
     plain = plain_type(type)
     if is_image and _holds_images(plain):
         return Column(name, type, IMAGE)
@@ -64,16 +70,26 @@ def column_of(name: str, type: Any, is_image: bool) -> Column | None:
 
 
 def plain_type(type: Any) -> Any:
-    """Returns the type of the values themselves, without extension types, dictionaries and run-end encoding."""
+    """Returns the type of the values themselves, without known extension types, dictionaries and run-end encoding. Other extension types stay, because only
+    their own package knows what their values mean."""
     import pyarrow.types as t
 
     while True:
-        if hasattr(type, "storage_type"):
+        if (name := _extension_name(type)) in _KNOWN or name.startswith(_OF_DATASETS):
             type = type.storage_type
         elif t.is_dictionary(type) or t.is_run_end_encoded(type):
             type = type.value_type
         else:
             return type
+
+
+def _extension_name(type: Any) -> str:
+    """Returns the name of an extension type; "" for other types."""
+    return getattr(type, "extension_name", "")
+
+
+def is_json(type: Any) -> bool:
+    return _extension_name(type) == _JSON
 
 
 def _is_binary(type: Any) -> bool:
@@ -207,7 +223,34 @@ def _values(column: Column, array: Any) -> Values:
             return values
         at, shape = values.at, column.shape
         return values._replace(at=lambda row: None if (value := at(row)) is None else value.reshape(value.shape[:-1] + shape))
-    return Values(lambda row: None if (value := array[row].as_py()) is None else json.dumps(value), array.nbytes)
+    parse = parsing(column.type)
+    return Values(lambda row: None if (value := array[row].as_py()) is None else json.dumps(parse(value) if parse else value), array.nbytes)
+
+
+def parsing(type: Any) -> Callable[[Any], Any] | None:
+    """Returns a function that replaces the JSON texts in a value of this type, as pyarrow gives it, by what they hold. Returns None if there are no such texts
+    in values of this type. The function raises ValueError for a text that is not JSON."""
+    import pyarrow.types as t
+
+    if is_json(type):
+        return _parsed
+    plain = plain_type(type)
+    if t.is_struct(plain):
+        fields = {f.name: parse for f in map(plain.field, range(plain.num_fields)) if (parse := parsing(f.type)) is not None}
+        if not fields:
+            return None
+        return lambda value: (
+            None if value is None else {name: fields[name](part) if name in fields else part for name, part in value.items()}
+        )
+    inner = parsing(plain.value_type) if t.is_list(plain) or t.is_large_list(plain) or t.is_fixed_size_list(plain) else None
+    return None if inner is None else lambda value: None if value is None else [inner(part) for part in value]
+
+
+def _parsed(text: str | None) -> Any:
+    try:
+        return None if text is None else json.loads(text)
+    except (ValueError, RecursionError) as e:
+        raise ValueError(f"it is not JSON: {e}") from None
 
 
 def _without_encoding(part: Any, column: Column) -> Any:
@@ -429,7 +472,7 @@ def _filling(value: Any, column: Column) -> Any:
     import numpy as np
     import pyarrow.types as t
 
-    if value is None or (column.kind == TEXT) != isinstance(value, str):
+    if value is None or ((column.kind == TEXT) != isinstance(value, str) and not is_json(column.type)):
         return None
     if column.kind == OBJECT:
         return json.dumps(value)

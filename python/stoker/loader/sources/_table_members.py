@@ -295,7 +295,8 @@ def _encoded(member: Member, chunked: Any) -> Callable[[int], Any]:
     if column.kind == columns.ARRAY:
         return lambda row: None if (found := value(row)) is None else _npy(found)
     if column.kind == columns.OBJECT:
-        return lambda row: None if (found := chunked[row].as_py()) is None else _json(found)
+        parse = columns.parsing(column.type)
+        return lambda row: None if (found := chunked[row].as_py()) is None else _json(parse(found) if parse else found)
     if column.kind == columns.TEXT:
         return lambda row: None if (found := value(row)) is None else found.encode()
     return value
