@@ -16,9 +16,8 @@ from stoker.errors import InvalidArgumentError
 GAP = -1  # fills the lists of ids of batches that have fewer samples than the largest batch
 LARGEST_BATCH = 1 << 20
 
-Further = tuple[
-    "array[int]", Iterator[Any] | None
-]  # the next ids of an epoch, and an iterator over those after them; None if there are none
+# The next ids of an epoch, and an iterator over the ids after them, or None if these are the last.
+Further = tuple["array[int]", Iterator[Any] | None]
 
 
 class Order:
