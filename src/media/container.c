@@ -411,12 +411,32 @@ static enum stk_extent ogg_extent(const struct stk_container *c)
 	return extent;
 }
 
+/* Returns whether all packets lie in the file, although it ends in the chunk RIFF whose contents begin at `at`: only the index is cut. If the packets of
+ * different streams are not interleaved, FFmpeg leaves out those that an incomplete index lacks. So either the index must be missing as a whole, or FFmpeg must
+ * have read all packets. The header states their number only for a video. */
+static bool lacks_only_index(const struct stk_container *c, int64_t at)
+{
+	enum { HEAD = 8, LIST = 12, ENTRY = 16, MOST = 1000 };
+	const AVStream *stream = c->format->streams[c->stream];
+	const bool counted = stream->codecpar->codec_type == AVMEDIA_TYPE_VIDEO && stream->nb_frames > 0;
+	uint8_t head[LIST];
+	for (int i = 0; i < MOST && c->in->size - at >= LIST && !stk__media_read(c->in, at, head, LIST, NULL); i++) {
+		const int64_t size = stk__get32(head + 4, true);
+		at += HEAD + size + (size & 1);
+		if (memcmp(head, "LIST", 4) == 0 && memcmp(head + HEAD, "movi", 4) == 0) {
+			const int64_t left = c->in->size - at;
+			return size > LIST - HEAD && left >= 0 && (left < HEAD + ENTRY || (counted && c->packets >= stream->nb_frames));
+		}
+	}
+	return false;
+}
+
 /* Compares the file's size with those that its chunks RIFF state. Larger AVI files have several of them. */
 static enum stk_extent avi_extent(const struct stk_container *c)
 {
 	/* SLACK: some programs count the chunk's header or its byte of padding. So few bytes can hold only a part of the index. LARGE: no program begins another
-	 * chunk after fewer bytes, so such a chunk may have been followed by one that is missing. */
-	enum { HEAD = 8, MOST = 10000, SLACK = 9, LARGE = 1 << 29 };
+	 * chunk after fewer bytes, so a larger chunk may have been followed by one that is missing. */
+	enum { HEAD = 8, KIND = 4, MOST = 10000, SLACK = 9, LARGE = 1 << 29 };
 	int64_t at = 0, size = LARGE;
 	for (int i = 0; i < MOST; i++) {
 		uint8_t head[HEAD];
@@ -426,7 +446,7 @@ static enum stk_extent avi_extent(const struct stk_container *c)
 		/* Programs that cannot return to the header leave such sizes in it. */
 		if (size == 0 || (size & 0x7ffff000) == 0x7ffff000)
 			return STK_EXTENT_UNKNOWN;
-		if (size - SLACK > c->in->size - at - HEAD)
+		if (size - SLACK > c->in->size - at - HEAD && (size >= LARGE || !lacks_only_index(c, at + HEAD + KIND)))
 			return STK_EXTENT_CUT;
 		at += HEAD + size + (size & 1);
 	}

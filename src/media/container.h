@@ -44,7 +44,7 @@ bool stk__container_blank(const struct stk_container *c);
 void stk__container_read_bytes(struct stk_container *c);
 /* Compares the file's size with the end that its structure states: by the sizes in Matroska, AVI, FLV, WAV, W64, AIFF, CAF and AU, the packets that MP4 lists,
  * the boxes of fragmented MP4, the pages that end the streams of Ogg, and the number of frames in IVF. UNKNOWN for other containers, whose missing bytes FFmpeg
- * reports if it can, and while stk__container_blank is true. Call it after the last packet. */
+ * reports if it can, and while stk__container_blank is true. An AVI file that lacks only its index is not CUT. Call it after the last packet. */
 enum stk_extent stk__container_extent(const struct stk_container *c);
 /* Returns whether the end of an MP4, AVI or FLV file cuts off bytes of this packet, which stk__container_next has read. */
 bool stk__container_cuts(const struct stk_container *c, const AVPacket *packet);

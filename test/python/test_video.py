@@ -1181,6 +1181,39 @@ def test_a_cut_avi_flv_ivf_or_fragmented_mp4_is_no_shorter_video(tmp_path, name,
     assert np.array_equal(opened(streamed)[:], whole)
 
 
+def test_avi_that_lacks_only_its_index(tmp_path):
+    """All frames are in the file. But if the packets of the streams are not interleaved, FFmpeg leaves out those that an incomplete index lacks."""
+    path = tmp_path / "v.avi"
+    videos.ffmpeg("-f lavfi -i testsrc2=size=64x48:rate=10:duration=5 -f lavfi -i sine=duration=5 -c:v mjpeg -c:a pcm_s16le", path)
+    data, whole, sound = path.read_bytes(), opened(path)[:], stoker.audioread(path)[0]
+    movi, index = data.index(b"movi"), data.rindex(b"idx1")
+    entries = [data[at : at + 16] for at in range(index + 8, len(data), 16)]
+    apart, moved = bytearray(data[: movi + 4]), b""  # the sound, and then the frames
+    for kind in (b"01wb", b"00dc"):
+        for entry in (e for e in entries if e[:4] == kind):
+            at, size = movi + int.from_bytes(entry[8:12], "little"), int.from_bytes(entry[12:], "little")
+            moved += entry[:8] + (len(apart) - movi).to_bytes(4, "little") + entry[12:]
+            apart += data[at : at + 8 + size + size % 2]
+    assert len(apart) == index
+    apart += data[index : index + 8] + moved
+    for file in (data, bytes(apart)):
+        for end in (index, index + 20, index + (len(data) - index) // 2, len(data) - 40, len(data)):
+            decoder = opened(file[:end])
+            if file is data or len(decoder) == len(whole):
+                assert np.array_equal(decoder[:], whole), end
+            else:
+                assert index + 24 < end < len(data)
+                with pytest.raises(stoker.StokerError, match="are missing from the file"):
+                    decoder[:]
+            if end < index + 24 or end == len(data):
+                assert np.array_equal(stoker.audiodecode(file[:end])[0], sound)
+        with pytest.raises(stoker.StokerError, match="are missing from the file"):
+            opened(file[: index - 1])[:]
+    for end in (index - 1, index - 3000):
+        with pytest.raises(stoker.StokerError, match="a truncated file|damaged at"):
+            stoker.audiodecode(data[:end])
+
+
 @pytest.mark.parametrize("size", [0, 0xFFFFFFFF, 0x7FFFF000, None])
 def test_sizes_of_avi_that_were_not_filled_in_or_count_the_header(tmp_path, size):
     """size: the size that the file states; None: 8 bytes too many."""
