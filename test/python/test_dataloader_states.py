@@ -179,6 +179,29 @@ def test_a_state_of_a_run_that_was_resumed(make):
     assert list(iterator) == whole[9:]
 
 
+def test_a_state_that_is_loaded_during_an_iteration(make):
+    """The next iteration continues from the state. The present one would not, and raises an error, unless it has no further batch."""
+    whole = taken(make(), 2)
+    saved = make()
+    iterator = iter(saved)
+    had = [next(iterator) for _ in range(3)]
+    state = saved.state_dict()
+    loader = make()
+    iterator = iter(loader)
+    next(iterator)
+    loader.load_state_dict(state)
+    for _ in range(2):
+        with pytest.raises(StateError, match=r"loaded into this DataLoader after this iteration had begun.*begin a new iteration"):
+            next(iterator)
+    assert loader.state_dict() == state
+    assert had + list(loader) == whole[0] and list(loader) == whole[1]
+    loader = make()
+    for k, _ in enumerate(loader):
+        if k == len(whole[0]) - 1:
+            loader.load_state_dict(state)
+    assert had + list(loader) == whole[0] and list(loader) == whole[1]
+
+
 def test_persistent_workers_that_were_left(make):
     """Leaves an epoch early, after its workers have run ahead of the loop. A state in the next epoch contains the states of these workers."""
     loader = make()

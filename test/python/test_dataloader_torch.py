@@ -22,6 +22,7 @@ import pytest
 import torch
 from PIL import Image
 from stoker import DataLoader, Loader, StokerError
+from stoker.errors import StateError
 from support import SEED, import_torchvision, photograph, run_script
 from torch.utils import data
 
@@ -767,6 +768,25 @@ def test_a_run_continues_from_a_state(make, order, after, workers):
     if exact:
         assert all(torch.equal(a, b) for (a, _), (b, _) in zip(again, rest, strict=True))
     assert [y.tolist() for _, y in two] == [y.tolist() for _, y in following]
+
+
+def test_a_state_that_is_loaded_during_an_iteration(make):
+    """In C and in this process, as in workers: the next iteration continues from the state, and the present one raises an error if it has another batch."""
+    one = DataLoader(make(), 4)
+    iterator = iter(one)
+    next(iterator)
+    state, rest = one.state_dict(), [y.tolist() for _, y in iterator]
+    two = DataLoader(make(), 4)
+    iterator = iter(two)
+    next(iterator)
+    two.load_state_dict(state)
+    with pytest.raises(StateError, match="begin a new iteration"):
+        next(iterator)
+    assert [y.tolist() for _, y in two] == rest
+    for k, _ in enumerate(two):
+        if k == len(two) - 1:
+            two.load_state_dict(state)
+    assert [y.tolist() for _, y in two] == rest
 
 
 def test_states_have_one_structure(make):

@@ -30,6 +30,7 @@ class Progress:
     batches: int = 0  # number of batches that the loop has received without a gap, from the epoch's first batch on
     digest: int = 0  # checksum of the samples' indices in the first `batches` batches
     over: bool = False  # whether the loop has seen the epoch's end
+    left: bool = False  # whether a state was loaded into the loader since, from which only the next iteration continues
     drawn: deque[int] = field(default_factory=deque)  # for each batch that was drawn but not received: the digest up to this batch
     ahead: set[int] = field(default_factory=set)  # with in_order=False: indices of received batches after the first missing one
     turn: int = 0  # number of earlier epochs of the same worker processes

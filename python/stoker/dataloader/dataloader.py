@@ -246,14 +246,17 @@ class DataLoader(TorchDataLoader[_T]):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Makes the next iteration continue from a state. Samples before it are
         not read, except that an IterableDataset without a state yields them
-        again. Raises StateError if the state is damaged, if the Dataset has
-        another length, or if it is one of torchvision's folders (or a Subset or
-        ConcatDataset of them) with another list of files.
+        again. The present iteration, if there is one, raises StateError when it
+        has another batch. Raises StateError if the state is damaged, if the
+        Dataset has another length, or if it is one of torchvision's folders (or
+        a Subset or ConcatDataset of them) with another list of files.
         """
         _progress.check(state)
         _progress.check_data(self, state)
         _worker_states.check(self, state)
         self._stoker_resume = dict(state)
+        if self._stoker_progress is not None:
+            self._stoker_progress.left = True
         self._stoker_progress = None
         if _lightning.leaves_epoch(self, bool(state["inside"])):
             self._leave_epoch(state.get("epoch", -1))
@@ -352,6 +355,12 @@ class _Tracked:
             if self._taken > taken:  # the loop may continue with the batch after the one that failed
                 self._progress.count(self._number())
             raise
+        # The end of an iteration raises no error, since a loop may load a state after its last batch.
+        if self._progress.left:
+            raise StateError(
+                "a state was loaded into this DataLoader after this iteration had begun, and the iteration would not continue from it: begin a new "
+                "iteration, iter(loader), after load_state_dict()"
+            )
         self._progress.count(self._number())
         return data
 
