@@ -70,14 +70,29 @@ def test_ctrl_c_leaves_the_pipeline_usable(tree, script):
     check(
         script,
         """
-pipe = slow(0.1)
+begun, interrupted = threading.Event(), threading.Event()
+
+@pipeline_def(batch_size=4, num_threads=2, device_id=None)
+def waits():
+    import numpy as np
+    def source(info):
+        begun.set()
+        interrupted.wait()
+        return np.zeros(3, np.uint8)
+    return fn.external_source(source, batch=False)
+
+def interrupt():
+    begun.wait()
+    os.kill(os.getpid(), signal.SIGINT)
+
+pipe = waits()
 pipe.build()
-threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
 try:
+    threading.Thread(target=interrupt).start()
     pipe.run()
     sys.exit("no interrupt")
 except KeyboardInterrupt:
-    pass
+    interrupted.set()
 assert len(pipe.run()[0]) == 4
 """,
         tree,
@@ -229,28 +244,35 @@ if __name__ == "__main__":
 
 
 def test_the_gil_is_free_while_waiting(tree, script):
+    """The source and another Python thread run in turns while run() waits for the source."""
     done = check(
         script,
         """
-pipe = slow(0.1)
+asked, answered = threading.Semaphore(0), threading.Semaphore(0)
+
+@pipeline_def(batch_size=4, num_threads=2, device_id=None)
+def waits():
+    import numpy as np
+    def source(info):
+        for _ in range(20):  # run() waits meanwhile
+            asked.release()
+            answered.acquire()
+        return np.zeros(3, np.uint8)
+    return fn.external_source(source, batch=False)
+
+def answer():
+    while True:
+        asked.acquire()
+        answered.release()
+
+threading.Thread(target=answer, daemon=True).start()
+pipe = waits()
 pipe.build()
-count = 0
-def spin():
-    global count
-    while not stop:
-        count += 1
-        time.sleep(0.001)
-stop = False
-thread = threading.Thread(target=spin)
-thread.start()
-pipe.run()
-stop = True
-thread.join()
-print(count)
+print(len(pipe.run()[0]))
 """,
         tree,
     )
-    assert int(done.stdout) > 50
+    assert done.stdout == "4\n"
 
 
 def test_timeout_loses_nothing(tree, script):
