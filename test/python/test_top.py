@@ -87,9 +87,11 @@ def test_rates_and_bad_samples_of_another_process(folder, tmp_path):
     ) as child:
         assert child.stdout.readline() == "runs\n"
         until = time.monotonic() + 30
-        while not (found := rows()) or not found[0]["bad_samples"]:
+        # On a busy machine the process may deliver no batch during the tenth of a second that rows() measures.
+        while not (found := rows()) or not found[0]["bad_samples"] or not found[0]["batches_per_s"]:
             assert time.monotonic() < until
-        (row,) = rows(str(child.pid))
+        (row,) = found
+        assert rows(str(child.pid))[0]["pid"] == row["pid"] == child.pid
         assert row["rank"] == "0" and row["batches_per_s"] > 0 and row["samples_per_s"] == pytest.approx(4 * row["batches_per_s"])
         assert "bad.jpg" in row["bad"][-1]
         assert "bad.jpg" in top("--seconds", "0.1").stdout
