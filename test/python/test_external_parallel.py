@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """fn.external_source(parallel=True): sources that run in processes."""
 
+import multiprocessing
 import os
 import pickle
 import signal
@@ -69,9 +70,18 @@ def test_samples_come_in_order_from_other_processes(method, workers):
 
 
 def test_batches_are_begun_early():
-    """Batches are begun before they are requested, so each of two processes makes some of them."""
+    """Batches are begun before they are requested: each of two processes makes one of the first two, which wait for each other."""
+    meeting = multiprocessing.get_context("fork").Barrier(2, timeout=60)
+
+    def source(b):
+        if b.epoch_idx == 0 and b.iteration < 2:
+            meeting.wait()
+        if b.iteration >= 6:
+            raise StopIteration
+        return [np.int64([b.iteration, os.getpid()])] * 3
+
     pipe = pipeline(
-        lambda b: [np.int64([b.iteration, os.getpid()])] * 3 if not time.sleep(0.05) and b.iteration < 6 else next(iter(())),
+        source,
         batch_info=True,
         prefetch_queue_depth=2,
         settings={"py_num_workers": 2},
