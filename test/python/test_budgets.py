@@ -402,14 +402,18 @@ def test_an_object_that_stalls_costs_few_requests():
 # ---- sources of keys ----
 
 INTERRUPTED = """
-import json, os, signal, sys, threading, time
+import json, os, pathlib, signal, sys, threading, time
 import stoker
 from stoker import Pipeline, fn
+def interrupt():
+    while not pathlib.Path(sys.argv[1]).exists():
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGINT)
 pipe = Pipeline(4, 2, None, storage=stoker.Storage(endpoint="http://127.0.0.1:9", region="here"))
 with pipe:
     pipe.set_outputs(fn.readers.file(files=["s3://bucket/1.jpg"] * 4)[0])
 try:
-    threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    threading.Thread(target=interrupt, daemon=True).start()
     pipe.build()
     print(json.dumps("built"))
 except KeyboardInterrupt:
@@ -427,9 +431,10 @@ def write_config(folder, text):
 def test_an_interrupt_ends_a_credential_process(tmp_path, command):
     """Ctrl-C ends a program that waits for its credential_process, even if that process ignores the signal. No process keeps running."""
     environment = write_config(
-        tmp_path, f"[default]\ncredential_process = echo $$ >> {tmp_path}/ids; ({command}) & echo $! >> {tmp_path}/ids; wait\n"
+        tmp_path,
+        f"[default]\ncredential_process = echo $$ >> {tmp_path}/ids; ({command}) & echo $! >> {tmp_path}/ids; echo > {tmp_path}/begun; wait\n",
     )
-    assert child(INTERRUPTED, env=environment, timeout=40) == "interrupted"
+    assert child(INTERRUPTED, tmp_path / "begun", env=environment, timeout=40) == "interrupted"
     for number in (tmp_path / "ids").read_text().split():
         assert not alive(number)
 
