@@ -435,8 +435,8 @@ def main(kind: str, way: str, seconds: float, folder: Path) -> None:
             import torch  # noqa: F401
     work = [KINDS[kind](folder)]
     if way in ("interrupt", "kill"):
-        print("ready", flush=True)
         try:
+            print("ready", flush=True)
             while True:
                 work[0].step()
         except KeyboardInterrupt:

@@ -289,8 +289,19 @@ class Late:
             return
         self.done = True
         time.sleep(0.5)
-        names = [open(f"/proc/self/task/{t}/comm").read().strip() for t in os.listdir("/proc/self/task")]
-        os.write(1, b"left" if "stk-crew" in names else b"ended")
+        until = time.monotonic() + 20
+        while left() and time.monotonic() < until:
+            time.sleep(0.01)
+        os.write(1, b"left" if left() else b"ended")
+
+def left():
+    for task in os.listdir("/proc/self/task"):
+        try:
+            if open(f"/proc/self/task/{task}/comm").read() == "stk-crew\\n":
+                return True
+        except OSError:  # the thread has just ended
+            pass
+    return False
 
 def build(outputs, storage):
     pipe = Pipeline(2, 2, None, storage=storage)
@@ -307,7 +318,8 @@ work = {
     "listing of tables": lambda: Loader("s3://b/*.parquet", 2, storage=storage),
 }[sys.argv[1]]
 threading.Thread(target=work, daemon=True).start()
-time.sleep(0.5)
+connection = server.socket.accept()
+time.sleep(0.3)  # the thread waits for the answer by then
 sys.stdout = Late()
 """
 
@@ -406,6 +418,8 @@ def test_calls_that_wait_for_a_thread_fail_when_their_loader_is_closed():
 
 
 def test_a_handler_of_a_signal_closes_the_loader_that_waits():
+    import threading
+
     from stoker import Loader, Storage
     from stoker import transforms as T
     from stoker.errors import StateError
@@ -414,8 +428,15 @@ def test_a_handler_of_a_signal_closes_the_loader_that_waits():
     storage = Storage(answer_timeout=60)
     loader = Loader([(f"{server.url}/{i}.jpg", i) for i in range(8)], 2, storage=storage, transforms=[T.Resize((8, 8))], num_threads=1)
     before = signal.signal(signal.SIGALRM, lambda *_: loader.close())
-    try:
+
+    def interrupt():
+        connection, _ = server.socket.accept()  # the Loader reads, and its thread waits or is about to
         signal.setitimer(signal.ITIMER_REAL, 0.3)
+        connections.append(connection)
+
+    connections = []
+    threading.Thread(target=interrupt, daemon=True).start()
+    try:
         with pytest.raises(StateError, match="the Loader was closed"):
             next(iter(loader))
     finally:
@@ -942,10 +963,10 @@ def test_the_users_pipeline_continues_after_its_loader_was_closed():
     from stoker import Loader, Pipeline, fn
     from stoker.errors import StateError
 
-    numbers = queue.SimpleQueue()
+    numbers, begun = queue.SimpleQueue(), threading.Event()
     pipe = Pipeline(1, 1, None)
     with pipe:
-        pipe.set_outputs(fn.external_source(lambda: [np.int64([numbers.get()])]))
+        pipe.set_outputs(fn.external_source(lambda: begun.set() or [np.int64([numbers.get()])]))
     loader = Loader(pipe)
     ends = []
 
@@ -958,7 +979,8 @@ def test_the_users_pipeline_continues_after_its_loader_was_closed():
 
     thread = threading.Thread(target=iterate, daemon=True)
     thread.start()
-    time.sleep(0.3)
+    assert begun.wait(SOON)
+    time.sleep(0.3)  # the thread is in its wait by then
     loader.close()
     thread.join(SOON)
     assert ends == ["the Loader was closed while a batch was waited for"]
