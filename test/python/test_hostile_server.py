@@ -608,6 +608,7 @@ def test_a_hostile_server(way, certificate, tmp_path, monkeypatch):
                 right += 1
             assert time.monotonic() - begun < 50, f"seed {SEED}, {way}, draw {k}: {hostile.drawn}"
             hostile.well = True
+            settings |= {"stall_timeout": 20, "answer_timeout": 20}  # this run must succeed, even if a busy machine answers late
             again = read_listed(uri, **settings) if listed else read(uri, **settings)
             assert again == hostile.body, f"seed {SEED}, {way}, draw {k}, the second run: {again!r:.200}: {hostile.drawn}"
         shutil.rmtree(tmp_path / f"cache{k}")
@@ -713,10 +714,10 @@ def test_a_hostile_server_of_media(kind, tmp_path, monkeypatch):
         hostile = Hostile(f"{SEED}/{kind}/{k}/answers", made or make(r), False, False)
         hostile.well, hostile.etag = True, k % 2 == 1
         with Server(hostile) as server:
-            how = {"stall_timeout": 2, "answer_timeout": 2, "hedging": False, "retries": r.randrange(3)}
+            how = {"hedging": False, "retries": r.randrange(3)}
 
-            def contents(uri=f"{server.url}/x.{ending}", how=how):
-                return read_it(uri, Storage(**how), tmp_path)
+            def contents(patience=20, uri=f"{server.url}/x.{ending}", how=how):
+                return read_it(uri, Storage(stall_timeout=patience, answer_timeout=patience, **how), tmp_path)
 
             want = contents()
             if k % 4 > 1:
@@ -725,7 +726,7 @@ def test_a_hostile_server_of_media(kind, tmp_path, monkeypatch):
             hostile.well, hostile.mild = False, r.choice([0.7, 0.95])
             begun = time.monotonic()
             try:
-                got = contents()
+                got = contents(patience=2)
             except (StokerError, OSError):
                 got = None
             assert got in (None, want), f"seed {SEED}, {kind}, draw {k}: {hostile.drawn}"
