@@ -286,7 +286,9 @@ def test_unknown_extension_types_are_refused(tmp_path, capfd, monkeypatch, stora
     path = write(tmp_path / "t.parquet", {"k": [1, 2], "c": column})
     assert _column(Loader(path, 1), "k") == [1, 2]
     assert "columns without a form in batches are left out: c;" in capfd.readouterr().err
-    with pytest.raises(InvalidArgumentError, match=r"the column 'c' holds .*arrow\.opaque.*, which has no form in a batch: convert it when"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"the column 'c' holds .*arrow\.opaque.*, which has no form in a batch: convert it when"
+    ):
         Loader(path, 1, fields=("k", "c"))
 
 
