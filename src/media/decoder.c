@@ -182,7 +182,9 @@ static bool keeps_colours(const AVCodecParameters *p)
 	return p->codec_id == AV_CODEC_ID_H264 || p->codec_id == AV_CODEC_ID_MPEG2VIDEO;
 }
 
-/* Called for each frame when libavcodec begins to decode it. Also counts the frames of a packet of HEVC (note_missing_reference). */
+/* Called for each frame when libavcodec begins to decode it. Also counts the frames of a packet of HEVC (note_missing_reference). Not tried yet: libavcodec 62
+ * can decode the alpha of HEVC as a second frame of each packet, which would count as a missing reference. A get_format that chooses a format without alpha
+ * would leave that frame out. */
 static int note_colours(AVCodecContext *context, AVFrame *frame, int flags)
 {
 	struct stk_video_decoder *d = context->opaque;
