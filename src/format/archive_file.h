@@ -53,7 +53,7 @@ STK_MUST_USE enum stk_status stk__archive_bad(const struct stk_archive_file *f, 
 
 /* A member of an archive: a byte range that is a sample or a part of one. */
 struct stk_archive_member {
-	const char *name; /* NUL-terminated; "" if members have no names */
+	const char *name; /* NUL-terminated; "" if members have no names; a symbolic link's name ends in a slash */
 	int64_t offset, size;
 	uint32_t header_hash; /* hash of the member's header; 0: not known */
 };

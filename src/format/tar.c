@@ -228,8 +228,8 @@ bool stk__tar_header_fits(const uint8_t *header, int64_t size)
 	return sum_is_right(header) && is_file((char)header[TYPE]) && (size >= (int64_t)1 << 33 || number_of(header + SIZE, 12) == size);
 }
 
-/* Returns whether a file of this name is a component of a sample (webdataset.h). Says no for names without a dot, since links of such names usually lead to
- * folders. */
+/* Returns whether a file of this name could be a component of a sample (webdataset.h). Says no for names without a dot, since links of such names usually
+ * lead to folders. */
 static bool names_component(const char *name)
 {
 	const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name, *dot = strchr(base, '.');
@@ -258,8 +258,12 @@ static enum stk_status take_entry(struct scan *t, const uint8_t *h, int64_t *siz
 		take_header_name(t, h);
 	t->named = t->sized = false;
 	size_t n = strlen(t->name);
-	if (type == '1' || (type == '2' && names_component(t->name)))
+	if (type == '1' || (type == '2' && n + 1 >= NAME_ROOM))
 		return refuse_link(t, type);
+	if (type == '2' && names_component(t->name)) {
+		memcpy(t->name + n, "/", 2);
+		return found(user, &(struct stk_archive_member){t->name, t->at + BLOCK, 0}, t->err);
+	}
 	if (!is_file(type) || (n && t->name[n - 1] == '/')) /* a name with a slash at its end is a folder of an old program */
 		return STK_OK;
 	if (*size > INT64_MAX - t->at - 3 * BLOCK)

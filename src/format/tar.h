@@ -7,10 +7,11 @@
 
 enum { STK_TAR_HEADER = 512 };
 
-/* Calls `found` for each regular file, in order; skips folders and devices. A hard link is an error, and so is a symbolic link whose name has an ending, as
- * that of a sample's file: the sample would be missing. Other symbolic links, which usually lead to folders, and those with the name of a hidden file are
- * skipped. A sparse file, a part of a multi-volume archive, and a second archive after the end of the first are errors too. The last file may seem to end
- * after the archive's end; then reading that file fails. */
+/* Calls `found` for each regular file, in order; skips folders and devices. Also calls it for each symbolic link whose name has an ending, as that of a
+ * sample's file. The link gets a slash after its name, which no regular file has, and no bytes. A reader must refuse it if it wants files of this ending,
+ * since the sample would be missing. Other symbolic links, which usually lead to folders, and those with the name of a hidden file are skipped. A hard link, a
+ * sparse file, a part of a multi-volume archive, and a second archive after the end of the first are errors. The last file may seem to end after the archive's
+ * end; then reading that file fails. */
 STK_MUST_USE enum stk_status stk__tar_scan(struct stk_archive_file *f, stk_archive_found *found, void *user, struct stk_error *err);
 
 /* Returns whether these 512 bytes are the header of a file of this size; sizes from 8 GiB on are not compared. */

@@ -122,11 +122,16 @@ struct first_sample {
 	bool complete;                 /* true if the first sample is complete, because a second one has begun */
 };
 
-/* Counts the files of the first sample by component. Ends the search with STK_CANCELLED at the first file of the second sample. */
+/* Counts the files of the first sample by component, and the links before its end, too. Ends the search with STK_CANCELLED at the first file of the second
+ * sample. */
 static enum stk_status count_member(void *user, const struct stk_archive_member *m, struct stk_error *err)
 {
 	struct first_sample *g = user;
 	const size_t stem = stk__webdataset_stem(m->name);
+	if (stk__webdataset_is_link(m->name)) {
+		stk__components_count(&g->components, m->name);
+		return STK_OK;
+	}
 	if (!g->first[0])
 		snprintf(g->first, sizeof g->first, "%s", m->name);
 	g->complete = stk__webdataset_stem(g->first) != stem || strncmp(g->first, m->name, stem) != 0;

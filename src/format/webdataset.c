@@ -178,6 +178,37 @@ size_t stk__webdataset_stem(const char *name)
 	return dot ? (size_t)(dot - name) : strlen(name);
 }
 
+bool stk__webdataset_is_link(const char *name)
+{
+	size_t n = strlen(name);
+	return n && name[n - 1] == '/';
+}
+
+/* Returns the ending in the name of a symbolic link, and sets *n to its length. */
+static const char *link_ending(const char *name, size_t *n)
+{
+	const char *end = name + strlen(name) - 1, *base = end;
+	while (base > name && base[-1] != '/')
+		base--;
+	const char *dot = memchr(base, '.', (size_t)(end - base)), *ending = dot ? dot + 1 : base;
+	*n = (size_t)(end - ending);
+	return ending;
+}
+
+/* Refuses a symbolic link in place of a component that is read. Others, such as README.md or a folder "v1.0", matter to no sample. */
+static enum stk_status check_link(const struct stk_collect *c, const struct stk_archive_member *m)
+{
+	size_t n;
+	const char *ending = link_ending(m->name, &n);
+	for (int32_t k = 0; k < c->o->part_count; k++)
+		if (is_wanted(c->o->endings[k], ending, n, c->o->ignore_case))
+			return stk__fail(c->err, STK_UNSUPPORTED,
+				"%.200s, at byte %lld: a symbolic link, \"%.*s\", whose bytes are not in the archive: pack it again with tar's "
+				"--dereference",
+				c->t->archives[c->archive], (long long)m->offset - BLOCK, (int)strnlen(m->name, 251) - 1, m->name);
+	return STK_OK;
+}
+
 /* Returns the ending in a file's name, and sets *stem to the length of the part that identifies the sample. A name without a dot is its own ending, as in
  * DALI. NULL: a hidden file, which belongs to no sample. */
 static const char *ending_of(const char *name, size_t *stem)
@@ -190,18 +221,20 @@ static const char *ending_of(const char *name, size_t *stem)
 
 void stk__components_count(struct stk_components *c, const char *name)
 {
-	size_t stem;
-	const char *ending = ending_of(name, &stem);
+	size_t n;
+	const char *ending = stk__webdataset_is_link(name) ? link_ending(name, &n) : ending_of(name, &n);
 	if (ending)
-		count_ending(c, ending, strlen(ending));
+		count_ending(c, ending, stk__webdataset_is_link(name) ? n : strlen(ending));
 }
 
 enum stk_status stk__collect_file(void *user, const struct stk_archive_member *m, struct stk_error *err)
 {
 	struct stk_collect *c = user;
 	size_t stem;
-	const char *ending = ending_of(m->name, &stem);
 	c->err = err;
+	if (stk__webdataset_is_link(m->name))
+		return check_link(c, m);
+	const char *ending = ending_of(m->name, &stem);
 	if (!ending)
 		return STK_OK;
 	bool goes_on = c->open && stk__webdataset_stem(last_name(c)) == stem && memcmp(last_name(c), m->name, stem) == 0;

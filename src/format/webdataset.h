@@ -28,7 +28,9 @@ bool stk__tar_has_end(const struct stk_archive_index *tar);
 
 /* Returns the length of the part of a file's name that identifies its sample: of "a/0001" in "a/0001.cls.txt". */
 size_t stk__webdataset_stem(const char *name);
-/* Counts a file of a tar in the component of its ending. Ignores hidden files. */
+/* Returns whether this member of a tar is a symbolic link (stk__tar_scan). A link begins no sample. */
+bool stk__webdataset_is_link(const char *name);
+/* Counts a file or a symbolic link of a tar in the component of its ending. Ignores hidden files. */
 void stk__components_count(struct stk_components *c, const char *name);
 
 struct stk_webdataset_options {

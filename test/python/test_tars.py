@@ -319,8 +319,9 @@ def test_bad_texts_by_policy(kind, tmp_path):
     (tarfile.LNKTYPE, "b.cls", 'a hard link, "b.cls", .*--hard-dereference'),
     (tarfile.SYMTYPE, "b.jpg", 'a symbolic link, "b.jpg", .*--dereference'),
     *((tarfile.SYMTYPE, name, f'a symbolic link, "{re.escape(name)}", .*--dereference')
-      for name in ("b.wav", "b.mp4", "x.y/b.npy", "b.jfif", "b.CLS", "./b.seg.flac")),
-    *((tarfile.SYMTYPE, name, "") for name in ("latest", "x.y/latest", ".hidden", "x/._b.jpg")),
+      for name in ("b.png", "x.y/b.jpeg", "b.CLS")),
+    *((tarfile.SYMTYPE, name, "") for name in ("latest", "x.y/latest", ".hidden", "x/._b.jpg",
+      "README.md", "data/v1.0", "lib/libx.so.1", "a.json", "b.wav", "x.y/b.npy", "./b.seg.flac")),
 ])  # fmt: skip
 def test_links_to_files_are_refused(tmp_path, kind, name, said):
     """A link in place of a sample's file, as tar writes for a file's second name, is refused. Otherwise such samples would be missing without a warning."""
@@ -334,6 +335,38 @@ def test_links_to_files_are_refused(tmp_path, kind, name, said):
         return
     with pytest.raises(StokerError, match=rf"t\.tar, at byte \d+: {said}"):
         Loader(path, 1)
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_links_are_refused_only_by_readers_that_want_them(tmp_path, monkeypatch, stored):
+    """A link "0001.json" is passed over if no json is read. It is refused if json is read, also with the index that another reader has made."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    (tmp_path / "b").mkdir()
+    with tarfile.open(tmp_path / "b/t.tar", "w") as tar:
+        data = {"jpg": jpeg(1), "cls": b"1", "json": b"1"}
+        for name in ("data/v1.0", *(f"{k:04}.{ending}" for k in range(4) for ending in data)):
+            entry = tarfile.TarInfo(name)
+            if name in ("data/v1.0", "0001.json"):
+                entry.type, entry.linkname = tarfile.SYMTYPE, "v1.1"
+                tar.addfile(entry)
+            else:
+                content = data[name.split(".")[1]]
+                entry.size = len(content)
+                tar.addfile(entry, io.BytesIO(content))
+    server = Store(tmp_path) if stored else None
+    for name, value in (server.environment if server else {}).items():
+        monkeypatch.setenv(name, value)
+    url = "s3://b/t.tar" if stored else str(tmp_path / "b/t.tar")
+    wanted = {"image": "jpg", "label": "cls", "meta": "json"}
+    try:
+        for _ in range(2):  # without an index, and with one
+            for missing in ("error", "skip", "empty"):
+                with pytest.raises(StokerError, match=r't\.tar, at byte \d+: a symbolic link, "0001\.json", .*--dereference'):
+                    list(Loader.from_tars(url, 4, components=wanted, missing_component_behavior=missing, fields=tuple(wanted)))
+            assert [y for _, y, _ in run(url, shuffle=False)] == [1, 1, 1, 1]
+    finally:
+        if server:
+            server.close()
 
 
 def test_samples_that_would_be_missing_are_reported(tmp_path, capfd):
