@@ -110,6 +110,7 @@ def test_an_exception_ends_it(tree: Path) -> None:
 def test_interrupt(tree: Path) -> None:
     out = ends_well(
         """
+import signal
 pipe = images()
 pipe.run()
 threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
