@@ -64,6 +64,7 @@ class Session:
         self._ended = False  # whether take() has raised StopIteration, and reset() was not called since
         self._end_asked = False  # whether reset() was called after a batch, and no batch was taken since
         self._first_epoch = first_epoch  # the number by which errors name the epoch that batches and states count as epoch 0
+        self._left_out = -1  # number of batches taken when the last one was left out, since all of its samples are bad; -1: none was
         self._closed = False
         self._last_state: str | None = None  # the state that close() has kept
         self._pid = os.getpid()
@@ -161,9 +162,16 @@ class Session:
             self.core.ended = False
 
     def check_fed(self) -> None:
-        """Raises NoDataError if an external_source was not fed for the next batch, unless it may wait for another thread to feed it."""
+        """Raises NoDataError if an external_source was not fed for the next batch, unless it may wait for another thread to feed it. Raises CorruptError instead
+        if the batch that was fed last was left out: the user has fed one batch for this step, and cannot know that it needs another."""
         for name, source in self._fed:
             if not source.prepare(self.delivered):
+                if self._left_out == self.delivered:
+                    bad = [from_status(*error) for error in self.core.bad_samples()[-1:]]
+                    raise CorruptError(
+                        f"the last batch has no good sample and was left out: call feed_input({name!r}, batch) with another batch, and take the next step"
+                        + (f". The last bad sample: {bad[0]}" if bad else "")
+                    )
                 raise NoDataError(
                     f"external_source {name!r} has no data: call feed_input({name!r}, batch) before each run or step; with blocking=True it waits until "
                     "another thread feeds it"
@@ -180,6 +188,7 @@ class Session:
         """Raises CorruptError if there are several ranks. batch: a batch without good samples. All ranks must make equally many steps, so this rank cannot
         leave the batch out: the other ranks would wait for ever."""
         if ranks < 2:
+            self._left_out = self.delivered
             return
         bad = self._bad_of(batch)
         names = ", ".join(e.uri or f"sample {e.sample}" for e in bad[:8]) + (f" and {len(bad) - 8} more" if len(bad) > 8 else "")

@@ -6,6 +6,7 @@ import datetime
 import decimal
 import fractions
 import functools
+import io
 import itertools
 import os
 import re
@@ -19,10 +20,11 @@ import torch
 from PIL import Image
 from stoker import Loader, Pipeline, fn, pipeline_def
 from stoker import transforms as T
-from stoker.errors import InvalidArgumentError, LimitError, NoDataError, ShapeError, StateError, StokerError, UnsupportedError
+from stoker.errors import CorruptError, InvalidArgumentError, LimitError, NoDataError, ShapeError, StateError, StokerError, UnsupportedError
 from stoker.loader._random import bijection
 from stoker.loader.sources import _dataset, _fetch
 from stoker.loader.sources._dataset import DatasetSource
+from stoker.plugin.pytorch import DALIGenericIterator
 from support import SEED, import_torchvision
 
 SMALL = [T.Resize((16, 20))]
@@ -971,6 +973,36 @@ def test_a_loader_does_not_wait_for_data_that_were_not_fed():
             next(iter(loader))
         pipe.feed_input("x", [np.array([k])])
         assert int(next(iter(loader)).x) == k
+
+
+def _encoded(good):
+    """Returns two samples: the bytes of an image if `good`, else bytes that cannot be decoded."""
+    stream = io.BytesIO()
+    Image.new("RGB", (8, 8)).save(stream, "png")
+    return [np.frombuffer(stream.getvalue(), np.uint8) if good else np.zeros(10, np.uint8)] * 2
+
+
+@pytest.mark.parametrize("kind", ["loader", "iterator"])
+def test_a_fed_batch_without_good_samples_asks_for_another(kind):
+    """A step whose fed batch has only bad samples raises an error that says so. The next step continues. Batches that were fed ahead need no further step."""
+    with Pipeline(2, 2, None, on_error="skip") as pipe:
+        pipe.set_outputs(fn.decoders.image(fn.external_source(name="x")))
+    iterator = iter(Loader(pipe, fields=("x",)) if kind == "loader" else DALIGenericIterator([pipe], ["x"], prepare_first_batch=False))
+    for good in [True, False, False, True, False, True]:
+        pipe.feed_input("x", _encoded(good))
+        if good:
+            batch = next(iterator)
+            assert len(batch.x if kind == "loader" else batch[0]["x"]) == 2
+        else:
+            with pytest.raises(
+                CorruptError, match=r"has no good sample and was left out: call feed_input\('x', batch\) with another batch"
+            ):
+                next(iterator)
+    with pytest.raises(NoDataError):
+        next(iterator)
+    for good in [False, True]:
+        pipe.feed_input("x", _encoded(good))
+    assert next(iterator) and len(pipe.bad_samples()) == 8
 
 
 def test_a_loader_waits_for_a_thread_that_feeds():
