@@ -966,6 +966,30 @@ def test_a_loader_of_a_pipeline_that_is_fed_continues_its_epoch():
     assert found == list(range(6)) and (loader.epoch, loader.step) == (0, 6)
 
 
+def test_set_epoch_of_a_pipeline_that_is_fed_is_refused():
+    """The loop continues the epoch, so set_epoch cannot go to another one, not even to the next."""
+    pipe, loader = _fed()
+    for k in range(3):
+        pipe.feed_input("x", [np.array([k])])
+        assert int(next(iter(loader)).x) == k
+        for epoch in (1, 2):
+            with pytest.raises(StateError, match="goes through its epochs in order"):
+                loader.set_epoch(epoch)
+    assert (loader.epoch, loader.step) == (0, 3)
+
+
+def test_set_epoch_after_a_readers_epoch_with_a_fed_source(files):
+    """The loop has taken the last batch of a reader's epoch: set_epoch may name the next epoch."""
+    pipe, loader = _fed(lambda: fn.readers.file(files=[str(f) for f in files[:2]])[1])
+    for epoch in range(3):
+        iterator = iter(loader)
+        for k in range(2):
+            pipe.feed_input("x", [np.array([k])])
+            batch = next(iterator)
+            assert (int(batch.x), int(batch.y), loader.epoch) == (k, k, epoch)
+        loader.set_epoch(epoch + 1)
+
+
 def test_a_loader_does_not_wait_for_data_that_were_not_fed():
     pipe, loader = _fed()
     for k in range(3):
