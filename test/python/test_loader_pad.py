@@ -89,3 +89,45 @@ def test_tables_without_images_have_no_sizes_before_padding(tmp_path: Path) -> N
                 make(tmp_path / "t.parquet", 2, fields=fields, pad=0)
     with pytest.raises(InvalidArgumentError, match="fields is empty"):
         Loader.from_parquet(tmp_path / "t.parquet", 2, fields=(), pad=0)
+    image = _png()
+    tables.write(tmp_path / "i.parquet", {"img": [image, image], "size": [2, 1]})
+    for make in (Loader, Loader.from_parquet):
+        with pytest.raises(InvalidArgumentError, match="pad adds the fields size and padding_mask to images only"):
+            make(tmp_path / "i.parquet", 2, fields={"img": None, "size": None}, pad=0)
+
+
+def _png() -> bytes:
+    out = io.BytesIO()
+    Image.fromarray(np.full((8, 12, 3), 9, np.uint8)).save(out, "PNG")
+    return out.getvalue()
+
+
+def _with_a_size(folder: Path, source: str, **arguments: Any) -> Any:
+    """Returns the first batch of a Loader over two samples that have a `size` of their own. folder: where files are written."""
+    image = _png()
+    if source == "tar":
+        (folder / "t.tar").write_bytes(
+            tar_of([(f"{k}.{e}", d) for k in range(2) for e, d in (("png", image), ("cls", b"1"), ("size", b"7"))])
+        )
+        components = {"image": "png", "label": "cls", "size": ("size", "int")}
+        return next(iter(Loader.from_tars(folder / "t.tar", 2, components=components, **arguments)))
+    if source == "Dataset":
+        pixels = np.asarray(Image.open(io.BytesIO(image)))
+        return next(iter(Loader(Rows([{"image": pixels, "label": k, "size": 7} for k in range(2)]), 2, **arguments)))
+    tables.write(folder / "t.parquet", {"image": [image, image], "label": [0, 1], "size": [7, 7]})
+    return next(iter((Loader if source == "table" else Loader.from_parquet)(folder / "t.parquet", 2, **arguments)))
+
+
+@pytest.mark.parametrize("source", ["table", "from_parquet", "tar", "Dataset"])
+def test_a_field_of_the_data_is_not_replaced_by_one_of_padding(tmp_path: Path, source: str) -> None:
+    for fields in (("image", "size"), ("label", "size"), ("size",), {"image": "Image", "size": None}):
+        with pytest.raises(
+            InvalidArgumentError, match=r"pad adds a field 'size', and the dataset has one .* rename that one, or leave pad out"
+        ):
+            _with_a_size(tmp_path, source, fields=fields, pad=0)
+    without = _with_a_size(tmp_path, source, fields=("image", "size"))
+    assert [int(value) for value in without.size] == [7, 7]
+    for fields in (("image", "label"), ("image", "padding_mask")):
+        batch = _with_a_size(tmp_path, source, fields=fields, pad=0)
+        assert batch._fields == (*fields, *(("size",) if fields[1] == "label" else ()))
+        assert fields[1] != "label" or batch.size.tolist() == [[8, 12]] * 2

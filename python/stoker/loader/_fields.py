@@ -52,6 +52,16 @@ def refuse_double(made: Iterable[str], columns: Collection[str]) -> None:
             raise InvalidArgumentError(f"Loader: a sound adds a field {name!r}, and the data have one of this name: rename it, or {way}")
 
 
+def refuse_padded(padded: Iterable[str], columns: Collection[str]) -> None:
+    """Raises InvalidArgumentError if a field that padding adds has the name of a column, which it would replace. padded: the names of such fields that the user
+    named. columns: as for `refuse_double`."""
+    for name in padded:
+        if name in columns:
+            raise InvalidArgumentError(
+                f"Loader: pad adds a field {name!r}, and the dataset has one of this name, which fields= names: rename that one, or leave pad out"
+            )
+
+
 def internal(names: tuple[str, ...] | None, main: str) -> tuple[str, ...] | None:
     """Returns the names with `main`, the user's name for the image, replaced by "image"; None for None."""
     return None if names is None else tuple("image" if name == main else name for name in names)

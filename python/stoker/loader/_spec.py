@@ -184,7 +184,7 @@ class DatasetArguments:
     sound: Any = None  # loader.sources._sounds.Sounds if samples have sounds instead of images
     made: tuple[str, ...] = ()  # the user's fields that the sound makes, such as "rate"; samples may not have entries of these names
     plain: bool = False  # whether samples hold no image; `main` then names the first of their parts
-    padded: bool = False  # whether the user names a field that padding adds to images
+    padded: tuple[str, ...] = ()  # the user's fields that padding adds, such as "size"; samples may not have entries of these names
     pad: float | None = None  # lists of numbers of samples without an image are padded with this number; None: they are not padded
 
     def of_columns(self, first: str, pad: float | None) -> None:

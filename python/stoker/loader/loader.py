@@ -202,6 +202,7 @@ class Loader(metaclass=BriefHelp):
         self._device = None if gpu is None else f"cuda:{gpu}"
         opened, order = _open_in_order(source, images, arguments, self._spec, given)
         _fields.refuse_double(arguments.made, opened.column_names())
+        _fields.refuse_padded(arguments.padded, opened.column_names())
         self._kinds, self._may_list = arguments.kinds, self._may_list_images(opened, given, arguments)
         self._listed = False  # becomes True if the images turn out to differ in size, so that batches hold lists of images
         opened.settle(self._spec, order is not None, self._may_list)
@@ -235,7 +236,7 @@ class Loader(metaclass=BriefHelp):
             _fields.place_of(self._names) if self._main != "image" else 0,
             parts.sounds if parts.main else None,
             () if parts.sounds is None else parts.sounds.made,
-            padded=self._fields_of_padded is not None,
+            padded=tuple(name for name in self._fields_of_padded or () if name in _pad.FIELDS),
         )
 
     def _set_batch_options(self, kinds: Any, pads: dict[str, float] | None, given: dict[str, Any]) -> None:
@@ -1053,7 +1054,7 @@ def _known_source(source: Any, split: str, storage: Any, arguments: DatasetArgum
     sound = arguments.main if arguments.sound is not None else None
     tables = tables_of(source)
     if tables is not None:
-        source = Table(tables, storage, arguments.names, arguments.kinds, sound=sound, main=arguments.main, padded=arguments.padded)
+        source = Table(tables, storage, arguments.names, arguments.kinds, sound=sound, main=arguments.main, padded=bool(arguments.padded))
     if isinstance(source, Table):
         if arguments.sound is not None and arguments.sound.audio.rate is None:
             arguments.sound.take_rate(source.rate)

@@ -132,6 +132,7 @@ class DatasetSource(Source):
             sound,
             arguments.plain,
             arguments.made,
+            arguments.padded,
         )
         self.size: int | None = self._size_of(dataset)
         if self.size == 0:

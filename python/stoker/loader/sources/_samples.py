@@ -48,7 +48,7 @@ class Samples:
     shown: the fields that the user named, or None. given: dict from fields to the kinds that the user gave. layout: the layout of images. oriented: whether the
     EXIF orientation is applied. main: the user's name for the image; `shown` and `given` call it "image". place: the image's index in samples that are tuples.
     sound: whether samples have a sound file instead of an image. plain: whether samples have no image; the first part is then converted like the others.
-    made: fields that a sound makes, and that samples may not have.
+    made: fields that a sound makes, and that samples may not have. padded: fields that padding adds and the user names; samples may not have these either.
     """
 
     def __init__(
@@ -62,8 +62,10 @@ class Samples:
         sound: bool = False,
         plain: bool = False,
         made: tuple[str, ...] = (),
+        padded: tuple[str, ...] = (),
     ) -> None:
         self.main, self.place, self.sound, self.plain, self.made = main, place, sound, plain, made
+        self.padded = padded
         self._first_target = Target(f"the column {main!r}", None)  # converts the first part if `plain`
         self.shown, self.given, self.layout, self.oriented = shown, given, layout, oriented
         self.names = _fields.targets_of(shown)  # names of the parts after the image, if samples are tuples; None: the user named none
@@ -282,8 +284,9 @@ class Samples:
 
     def _keys(self, item: dict[str, Any]) -> tuple[str, ...]:
         """Returns the keys of the first sample's parts, "image" first. Raises TypeError without an image, and InvalidArgumentError for a missing field, for a
-        key that cannot be a field's name, and for one that a field of the sound would replace."""
+        key that cannot be a field's name, and for one that a field of the sound or of padding would replace."""
         _fields.refuse_double(self.made, item)
+        _fields.refuse_padded(self.padded, item)
         entries = ", ".join(map(str, item))
         if "image" not in item:
             advice = "that is where the sound has to be" if self.sound else _not_images.advice_for_dict(item)

@@ -438,7 +438,10 @@ class Table:
         """Returns whether the user wants rows without an image. found: the columns that may have images."""
         if any(kind.follows for kind in kinds.values()) or "image" in (names or ()):
             return False
-        return not found or (not self._padded and names is not None and all(n not in names or n in kinds for n in found))
+        if not found or names is None:
+            return not found
+        named = [n for n in found if n in names]
+        return all(n in kinds for n in named) and (bool(named) or not self._padded)
 
     def _fills(self, nulls: Mapping[str, Any]) -> dict[str, Any]:
         columns = {c.name: c for c in self.columns}
