@@ -691,9 +691,9 @@ class Run:
     def go_to(self, epoch: int) -> None:
         """Goes to the beginning of an epoch, and closes the current pipeline. Raises StateError if the source is a user's Pipeline, unless the
         next iteration would begin this epoch anyway, because the loop has begun the one before it. An epoch that feed_input feeds continues until its end."""
-        if not self.source.owns_pipeline and self._has_begun and epoch == self.epoch + 1:
-            if self.session is None or self.session.can_skip_epoch:
-                return self._leave()
+        may_leave = self.session is None or self.session.can_skip_epoch
+        if not self.source.owns_pipeline and self._has_begun and epoch == self.epoch + 1 and may_leave:
+            return self._leave()
         self.source.check_set_epoch()
         self._drop()
         self._leave_stretches()
