@@ -93,10 +93,19 @@ SPLITS = {
     "own names": (["en-00000-of-00002", "en-00001-of-00002", "fr.ca-00000-of-00001"], "en-*.parquet"),
     "an own name and a word": (["train-00000-of-00001", "extra_1-00000-of-00001-0a1b"], "train-*.parquet"),
     "own names that begin alike": (["en-00000-of-00001", "en_us-00000-of-00001", "en_gb-00000-of-00001"], "en-*.parquet"),
-    "own names in partitions": (["y=1/en-00000-of-00001", "y=1/de-00000-of-00001"], ""),
+    "own names in partitions": (["y=1/en-00000-of-00001", "y=1/de-00000-of-00001"], None),
     "own names as values": (["split=en/en-00000-of-00001", "split=de/de-00000-of-00001"], None),
     "one own name": (["en-00000-of-00002", "en-00001-of-00002", "rest", "0"], None),
-    "words in own names": (["train_clean-00000-of-00001", "train_other-00000-of-00001"], None),
+    "words in own names": (["train_clean-00000-of-00001", "train_other-00000-of-00001"], "train_clean-*.parquet"),
+    "a word in an own name": (["train_1M-00000-of-00001", "train-00000-of-00002", "train-00001-of-00002"], "train-*.parquet"),
+    "own names of several words": (
+        ["train_sft-00000-of-00001", "test_sft-00000-of-00001", "test_gen-00000-of-00001"],
+        "test_gen-*.parquet",
+    ),
+    "a dot in own names": (["train.100-00000-of-00001", "train.360-00000-of-00001"], "train.100-*.parquet"),
+    "one own name with a word": (["train_sft-00000-of-00002", "train_sft-00001-of-00002"], None),
+    "one word": (["train-00000-of-00002", "train-00001-of-00002"], None),
+    "capitals of a word": (["Train-00000-of-00002", "train-00001-of-00002"], None),
     "own names without shards": (["en-0", "de-0", "en-of-2", "de-000-of-001", "a-b-00000-of-00001", "a-c-00000-of-00001"], None),
     "parts of words": (["trains-0", "contest-0", "latest", "devices-0", "values.1"], None),
 }
@@ -135,6 +144,34 @@ def test_the_pattern_of_a_split_gives_the_rows_that_datasets_gives(tmp_path, cas
     assert sorted(x for b in Loader(tmp_path / "data" / pattern, 1) for x in b.x.tolist()) in [
         sorted(split["x"]) for split in splits.values()
     ]
+
+
+# Names of files that `datasets` reads as one split in a folder that is not called data.
+ONE_SPLIT = {
+    "own names": ["wiki-00000-of-00002", "wiki-00001-of-00002", "books-00000-of-00001"],
+    "years": ["y2023-00000-of-00001", "y2024-00000-of-00001"],
+    "words in own names": ["train_1M-00000-of-00001", "train-00000-of-00001"],
+    "below data": ["data/y=1/en-00000-of-00001", "data/y=1/de-00000-of-00001"],
+}
+
+
+@pytest.mark.parametrize("case", list(ONE_SPLIT))
+@pytest.mark.parametrize("make", [Loader, Loader.from_parquet])
+def test_own_names_of_splits_count_only_in_a_folder_called_data(tmp_path, make, case):
+    files = write_splits(tmp_path / "tables", ONE_SPLIT[case])
+    every = sorted(x for rows in files.values() for x in rows)
+    folder = tmp_path / "tables" / ("data" if case == "below data" else "")
+    assert sorted(x for b in make(folder, 1, fields=("x",)) for x in b.x.tolist()) == every
+    datasets = pytest.importorskip("datasets")
+    splits = datasets.load_dataset(str(tmp_path / "tables"), cache_dir=str(tmp_path / "cache"))
+    assert {name: sorted(split["x"]) for name, split in splits.items()} == {"train": every}
+
+
+def test_a_folder_called_data_may_be_the_current_one(tmp_path, monkeypatch):
+    write_splits(tmp_path / "data", ["en-00000-of-00001", "de-00000-of-00001"])
+    monkeypatch.chdir(tmp_path / "data")
+    with pytest.raises(InvalidArgumentError, match=r"its files are of several splits \(de, en\)"):
+        Loader(".", 1)
 
 
 def test_advice_about_folders_of_splits_does_not_mix_them(tmp_path):

@@ -191,12 +191,20 @@ def _no_partitions(folder: str, inside: Sequence[str]) -> InvalidArgumentError:
     )
 
 
+def _shard(path: str) -> re.Match[str] | None:
+    """Returns the match of _SHARD with the name of a file in a folder called data; None for other names and folders, in which `datasets` sees only words."""
+    folder, name = os.path.split(path)
+    found = _SHARD.match(name)
+    return found if found and folder and os.path.basename(os.path.abspath(folder)) == "data" else None
+
+
 def _split_words(path: str) -> list[str]:
-    """Returns the words for splits in the name of a file or folder. Without such a word, returns the split's own name, if the name has the form of a shard."""
-    name = os.path.basename(path)
-    words = [word.lower() for word in _SPLIT_WORD.findall(name)]
-    shard = None if words else _SHARD.match(name)
-    return words if shard is None else [shard[1]]
+    """Returns the words for splits in the name of a file or folder. For a shard, returns the whole name of its split: train_sft is another split than train."""
+    shard = _shard(path)
+    if shard is None:
+        return [word.lower() for word in _SPLIT_WORD.findall(os.path.basename(path))]
+    word = shard[1].lower()
+    return [word if word in _SPLIT_OF_WORD else shard[1]]
 
 
 def _split_of(path: str) -> frozenset[str]:
@@ -211,8 +219,7 @@ def _different_splits(paths: Sequence[str]) -> set[frozenset[str]]:
 
 def _refuse_splits(folder: str, files: Sequence[str]) -> None:
     """Raises InvalidArgumentError if the names of a table's files are of several splits, as train-0.parquet and test-0.parquet: test rows would be trained
-    on. Files in partitions of different splits, as split=train and split=test, are not compared with each other: a column says which rows are of which split.
-    Nor are files in different folders whose splits have names of their own, as lang=en/en-00000-of-00001.parquet."""
+    on. Files in partitions of different splits, as split=train and split=test, are not compared with each other: a column says which rows are of which split."""
     groups: dict[Any, list[str]] = {}
     for file in files:
         groups.setdefault(os.path.dirname(file), []).append(file)
@@ -225,7 +232,7 @@ def _refuse_splits(folder: str, files: Sequence[str]) -> None:
     wanted = _TRAIN if _TRAIN in splits else min(splits, key=sorted)
     of_split = [file for file in mixed if _split_of(file) == wanted]
     name = os.path.basename(of_split[0])
-    word = _SPLIT_WORD.search(name) or _SHARD.match(name)
+    word = _shard(of_split[0]) or _SPLIT_WORD.search(name)
     end = 0 if word is None else word.end(1)
     pattern = os.path.join(folder, name[: end + (name[end] in "-_ ")] + "*" + os.path.splitext(name)[1])
     way = f"the files of the split, as {pattern!r}" if fnmatch.filter(files, pattern) == of_split else "a list of the files of one split"
