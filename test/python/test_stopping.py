@@ -702,6 +702,38 @@ def test_an_interrupt_at_any_call_loses_no_id_of_a_sampler_without_a_length(ahea
     assert at > 10
 
 
+@pytest.mark.parametrize("kind", [Stop, ValueError])
+def test_a_sampler_that_an_exception_has_ended_loses_no_ids_silently(kind, monkeypatch):
+    """The exception passes through the user's generator, which gives no further ids then. The Loader says so instead of ending the epoch early."""
+    from stoker.errors import StateError
+    from stoker.loader._order import Order
+
+    monkeypatch.setattr(Order, "most", 4)  # ids in a stretch
+    wanted = [[i % 8, i % 8 + 1] for i in range(0, 10, 2)]
+    raises = [True]
+
+    def ids(epoch):
+        for i in range(10):
+            if i == 6 and raises:
+                raises.clear()
+                raise kind
+            yield i % 8
+
+    loader = _plain_loader(sampler=ids)
+    try:
+        batches = iter(loader)
+        assert [next(batches).label.tolist() for _ in range(2)] == wanted[:2]
+        with pytest.raises(kind):
+            next(batches)
+        for _ in range(3):
+            with pytest.raises(StateError, match="an exception has ended the sampler, a generator"):
+                next(batches)
+        loader.set_epoch(loader.epoch)
+        assert [batch.label.tolist() for batch in loader] == wanted and loader.epoch == 1
+    finally:
+        loader.close()
+
+
 class _TenIds:
     def __iter__(self):
         return (i % 8 for i in range(10))

@@ -6,12 +6,14 @@ from __future__ import annotations
 import itertools
 import math
 import operator
+import traceback
 from array import array
 from collections.abc import Callable, Iterable, Iterator
+from types import GeneratorType
 from typing import Any
 
 from stoker._where import notice
-from stoker.errors import InvalidArgumentError
+from stoker.errors import InvalidArgumentError, StateError
 
 GAP = -1  # fills the lists of ids of batches that have fewer samples than the largest batch
 LARGEST_BATCH = 1 << 20
@@ -28,6 +30,7 @@ class Order:
     per_rank = False
     most = 1 << 20
     rest: Iterator[Any] | None = None
+    _drawn_from: Iterator[Any] | None = None  # the user's iterator that `rest` draws from
     name = "the sampler"  # the Loader's argument, for an error message
     repeated = ""  # for an error message: how to make the order return the same ids for an epoch again
 
@@ -36,11 +39,17 @@ class Order:
 
     def more(self) -> Further:
         """Returns the next ids of the epoch, at most `most`; no ids at its end. Until the caller sets `rest` to the second part of the result, all calls return
-        the same ids, so that an interrupt loses none."""
+        the same ids, so that an interrupt loses none. An exception that passes through the user's generator ends it: all later calls in this epoch then raise
+        StateError, because the further ids are lost. The end of a generator inside another iterator is not noticed."""
         assert self.rest is not None
         rest, ids = self.rest, array("q")
         self.rest = itertools.chain(ids, rest)  # before the first id is drawn, since an interrupt may come at any call
-        ids.extend(map(operator.index, itertools.islice(rest, self.most)))
+        try:
+            ids.extend(map(operator.index, itertools.islice(rest, self.most)))
+        except BaseException as e:
+            if _has_ended(self._drawn_from, e):
+                self.rest = _Lost(self.name)
+            raise
         return ids, None if len(ids) < self.most else rest
 
     def _begun(self, ids: Iterable[int]) -> array[int]:
@@ -48,7 +57,7 @@ class Order:
         self.rest = None
         if hasattr(ids, "__len__"):
             return _as_array(ids)
-        iterator = iter(ids)
+        iterator = self._drawn_from = iter(ids)
         further = itertools.chain(iterator)  # calls iter(iterator) only here: it may begin again, if the sampler is its own iterator
         first = _as_array(itertools.islice(further, self.most), once=iterator is ids)
         self.rest = further if len(first) == self.most else None
@@ -63,6 +72,29 @@ class Order:
 
     def go_on_with(self, seed: int) -> None:
         """Replaces the seed by that of the saved run, from whose state the Loader continues. Only orders that draw numbers themselves have a seed."""
+
+
+class _Lost:
+    """An iterator over ids that are lost: it raises StateError."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __iter__(self) -> _Lost:
+        return self
+
+    def __next__(self) -> Any:
+        raise StateError(
+            f"an exception has ended {self.name}, a generator, in the middle of the epoch: its further ids are lost. To begin the epoch again, call "
+            "set_epoch(loader.epoch) and iterate again"
+        )
+
+
+def _has_ended(iterator: Iterator[Any] | None, error: BaseException) -> bool:
+    """Returns whether `error` has passed through a generator, which ends it. A generator that had no further ids has lost none."""
+    if not isinstance(iterator, GeneratorType) or iterator.gi_frame is not None:
+        return False
+    return any(frame.f_code is iterator.gi_code for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
 class FunctionOrder(Order):
