@@ -20,7 +20,7 @@ pytest_plugins = ["hangs", "leftovers"]
 LAYERS = {
     "io": (
         "test_budgets test_cache test_doctor test_endpoints test_google test_hostile_server test_neighbour test_proxies test_remote "
-        "test_replaced_sounds test_secrets test_storage test_zero_bytes"
+        "test_replaced_sounds test_secrets test_signed_urls test_storage test_zero_bytes"
     ),
     "codec": "test_foreign_files test_image_peers test_orientation",
     "op": (
@@ -52,7 +52,7 @@ LAYERS = {
         "test_mixture test_robots test_loader_floats test_loader_lists test_loader_python_transforms test_start_methods test_transforms_called "
         "test_dataloader test_dataloader_arguments test_dataloader_differential test_dataloader_kinds test_dataloader_states test_dataloader_torch "
         "test_dataloader_users test_frameworks "
-        "test_loader test_loader_adopted test_loader_detection test_loader_fields test_loader_follow test_loader_layout test_loader_meaning "
+        "test_loader test_loader_adopted test_loader_detection test_loader_fields test_loader_follow test_loader_layout test_loader_meaning test_loader_pad "
         "test_loader_sources "
         "test_to_device test_loader_sounds test_loader_sound_windows test_loader_sound_rows test_clips_with_sound test_help test_types test_newcomer "
         "test_loops test_state_data test_state_extremes "
