@@ -222,9 +222,10 @@ static const char *ending_of(const char *name, size_t *stem)
 void stk__components_count(struct stk_components *c, const char *name)
 {
 	size_t n;
-	const char *ending = stk__webdataset_is_link(name) ? link_ending(name, &n) : ending_of(name, &n);
+	const bool is_link = stk__webdataset_is_link(name);
+	const char *ending = is_link ? link_ending(name, &n) : ending_of(name, &n);
 	if (ending)
-		count_ending(c, ending, stk__webdataset_is_link(name) ? n : strlen(ending));
+		count_ending(c, ending, is_link ? n : strlen(ending));
 }
 
 enum stk_status stk__collect_file(void *user, const struct stk_archive_member *m, struct stk_error *err)

@@ -979,7 +979,7 @@ def test_set_epoch_of_a_pipeline_that_is_fed_is_refused():
 
 
 def test_set_epoch_after_a_readers_epoch_with_a_fed_source(files):
-    """The loop has taken the last batch of a reader's epoch: set_epoch may name the next epoch."""
+    """After the last batch of an epoch, which a reader ends, set_epoch may name the next one."""
     pipe, loader = _fed(lambda: fn.readers.file(files=[str(f) for f in files[:2]])[1])
     for epoch in range(3):
         iterator = iter(loader)

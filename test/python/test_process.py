@@ -29,16 +29,12 @@ def check(script, body, root, timeout=60):
     return done
 
 
-@pytest.mark.essential
-def test_ctrl_c_ends_a_wait(tree, script):
-    """The source waits until run() has ended, so run() ends only if Ctrl-C ends its wait."""
-    done = check(
-        script,
-        """
+# A pipeline whose source waits for `interrupted`, and a function that sends Ctrl-C once the source waits.
+WAITS = """
 begun, interrupted = threading.Event(), threading.Event()
 
 @pipeline_def(batch_size=4, num_threads=2, device_id=None)
-def stuck():
+def waits():
     import numpy as np
     def source(info):
         begun.set()
@@ -49,10 +45,19 @@ def stuck():
 def interrupt():
     begun.wait()
     os.kill(os.getpid(), signal.SIGINT)
+"""
 
+
+@pytest.mark.essential
+def test_ctrl_c_ends_a_wait(tree, script):
+    """The source waits until run() has ended, so run() ends only if Ctrl-C ends its wait."""
+    done = check(
+        script,
+        WAITS
+        + """
 threading.Thread(target=interrupt).start()
 try:
-    pipe = stuck()
+    pipe = waits()
     pipe.build()
     pipe.run()
 except KeyboardInterrupt:
@@ -69,22 +74,8 @@ os._exit(3)
 def test_ctrl_c_leaves_the_pipeline_usable(tree, script):
     check(
         script,
-        """
-begun, interrupted = threading.Event(), threading.Event()
-
-@pipeline_def(batch_size=4, num_threads=2, device_id=None)
-def waits():
-    import numpy as np
-    def source(info):
-        begun.set()
-        interrupted.wait()
-        return np.zeros(3, np.uint8)
-    return fn.external_source(source, batch=False)
-
-def interrupt():
-    begun.wait()
-    os.kill(os.getpid(), signal.SIGINT)
-
+        WAITS
+        + """
 pipe = waits()
 pipe.build()
 try:

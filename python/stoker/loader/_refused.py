@@ -10,8 +10,8 @@ from stoker.errors import StateError
 
 
 class OfTorch(NamedTuple):
-    """What a Loader does with an argument of torch's DataLoader. effect: "used", "ignored" or "refused"; "own" if Loader has this argument itself. why: what
-    Loader has in place of an argument that is ignored or refused."""
+    """What a Loader does with an argument of torch's DataLoader. effect: "used", "ignored", "refused", or "own" if Loader has this argument itself. why: says
+    what Loader has in place of an argument that is ignored or refused."""
 
     effect: str
     why: str = ""
